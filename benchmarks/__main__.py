@@ -38,9 +38,9 @@ def bench(
     """Benchmark against goals and other tools. Exit code 1 if a goal is missed."""
     if what not in SUITES:
         raise BadOption("the benchmark", what, "one of " + ", ".join(SUITES))
-    with progress_on_stderr() as tell:
+    with progress_on_stderr() as progress:
         report = run_suite(
-            SUITES[what], quick=quick, only=only or (), with_peers=not no_peers, tell=tell
+            SUITES[what], quick=quick, only=only or (), with_peers=not no_peers, progress=progress
         )
     if as_json:
         typer.echo(report.to_json())

@@ -88,5 +88,5 @@ async def crawl(task: BareTask) -> BareFigures:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.argv[1], type=BareTask)
-    say(uvloop.run(crawl(told)))
+    task = msgspec.json.decode(sys.argv[1], type=BareTask)
+    say(uvloop.run(crawl(task)))

@@ -102,5 +102,5 @@ async def _hear(task: ClientsTask) -> int:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.argv[1], type=ClientsTask)
-    say(uvloop.run(send(told) if told.kind == "push" else listen(told)))
+    task = msgspec.json.decode(sys.argv[1], type=ClientsTask)
+    say(uvloop.run(send(task) if task.kind == "push" else listen(task)))

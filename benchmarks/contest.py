@@ -69,7 +69,7 @@ async def take_turns(
             last = min(rounds, one.rounds)
             if number > last:
                 continue
-            ground.tell(f"{part}: round {number} of {last}, {one.name}")
+            ground.progress(f"{part}: round {number} of {last}, {one.name}")
             if one.fresh:
                 await ground.clear()
             await ground.quiet()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from benchmarks.site import Site
     from skitter.frontier.frontier import Frontier
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 LEASE = 500
 TASKS = 2  # so that the client encodes while the server works, as in a worker
@@ -39,7 +39,7 @@ class Ground:
     server: Server
     socket: Path
     directory: Path
-    tell: Tell
+    progress: Progress
     site: Site | None = None
 
     def publish(self, pages: int) -> str:
@@ -79,7 +79,7 @@ class Ground:
 
 
 @asynccontextmanager
-async def prepare_ground(tell: Tell, *, with_site: bool = False) -> AsyncIterator[Ground]:
+async def prepare_ground(progress: Progress, *, with_site: bool = False) -> AsyncIterator[Ground]:
     """Start the server, and nginx, in their own directory; all is removed at the end."""
     async with AsyncExitStack() as stack:
         # Short, because the path of a unix socket must be.
@@ -90,7 +90,7 @@ async def prepare_ground(tell: Tell, *, with_site: bool = False) -> AsyncIterato
         site = None
         if with_site:
             site = await stack.enter_async_context(open_site(directory / "site"))
-        yield Ground(server, embedded.socket, directory, tell, site)
+        yield Ground(server, embedded.socket, directory, progress, site)
 
 
 def make_urls(how_many: int, *, hosts: int) -> list[str]:
@@ -101,7 +101,7 @@ def make_urls(how_many: int, *, hosts: int) -> list[str]:
     ]
 
 
-async def fill(frontier: Frontier, urls: Iterable[str], tell: Tell | None = None) -> int:
+async def fill(frontier: Frontier, urls: Iterable[str], progress: Progress | None = None) -> int:
     """Add any number of URLs in batches. Returns how many."""
     added = 0
     batch: list[Request] = []
@@ -110,8 +110,8 @@ async def fill(frontier: Frontier, urls: Iterable[str], tell: Tell | None = None
         if len(batch) == ADD_BATCH:
             added += len(await frontier.add(batch))
             batch = []
-            if tell and added % 100_000 == 0:
-                tell(f"{frontier.job}: {added:,} URLs added")
+            if progress and added % 100_000 == 0:
+                progress(f"{frontier.job}: {added:,} URLs added")
     return added + (len(await frontier.add(batch)) if batch else 0)
 
 

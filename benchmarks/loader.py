@@ -77,5 +77,5 @@ def _tell(level: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.argv[1], type=LoaderTask)
-    say(uvloop.run(load(told)))
+    task = msgspec.json.decode(sys.argv[1], type=LoaderTask)
+    say(uvloop.run(load(task)))

@@ -73,8 +73,8 @@ class Peer:
 
     async def run(self, *, limit_s: float = LIMIT_S, **task: object) -> Figures:
         """Pass the script a task as JSON, return its figures."""
-        told = msgspec.json.encode({**dict(self.task), **task}).decode()
-        words = [str(self.python), str(RIVALS / self.script), told]
+        argument = msgspec.json.encode({**dict(self.task), **task}).decode()
+        words = [str(self.python), str(RIVALS / self.script), argument]
         return await run_to_end(words, name=self.title, limit_s=limit_s)
 
     async def crawl(self, seed: str, *, pages: int, socket: Path) -> Figures:

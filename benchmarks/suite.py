@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from benchmarks.contest import Part
-    from benchmarks.ground import Ground, Tell
+    from benchmarks.ground import Ground, Progress
     from benchmarks.report import Finding
 
 
@@ -45,21 +45,21 @@ def run_suite(
     quick: bool = False,
     only: Collection[str] = (),
     with_peers: bool = True,
-    tell: Tell = lambda text: None,
+    progress: Progress = lambda text: None,
 ) -> Report:
     """Measure, with peers unless left out. `only`: names of parts, else all."""
     parts = suite.choose(quick=quick, only=only, with_peers=with_peers)
     suite.check()
     for peer in {peer.home: peer for part in parts for peer in part.peers}.values():
-        tell(f"installing {peer.home}, unless it is there")
+        progress(f"installing {peer.home}, unless it is there")
         peer.install()
-    return uvloop.run(_run(suite, parts, quick=quick, tell=tell))
+    return uvloop.run(_run(suite, parts, quick=quick, progress=progress))
 
 
-async def _run(suite: Suite, parts: Sequence[Part], *, quick: bool, tell: Tell) -> Report:
+async def _run(suite: Suite, parts: Sequence[Part], *, quick: bool, progress: Progress) -> Report:
     began = time.perf_counter()
     versions = dict.fromkeys(peer.versions for part in parts for peer in part.peers)
-    async with prepare_ground(tell, with_site=suite.with_site) as ground:
+    async with prepare_ground(progress, with_site=suite.with_site) as ground:
         machine = describe_machine(server=await ground.version(), peer="; ".join(versions))
         findings = await measure(ground, parts)
     seconds = time.perf_counter() - began
@@ -73,5 +73,5 @@ async def measure(ground: Ground, parts: Sequence[Part]) -> list[Finding]:
         found = [row.finding(part.name) for row in await part.measure(ground)]
         findings += found
         for one in found:
-            ground.tell(f"{one.what}: {one.measured:,.1f} {one.unit}")
+            ground.progress(f"{one.what}: {one.measured:,.1f} {one.unit}")
     return findings

@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import CpuTime, fetch_options, say
-from skitter.engine.collector import spare_what_is_loaded
+from skitter.engine.collector import freeze_loaded_objects
 from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
@@ -97,7 +97,7 @@ async def work(task: WorkerTask) -> Worked:
         spider = title_spider(task.seed)
         config = WorkerConfig(fetch=fetch_options(task.ca_file))
         async with open_worker(frontier, spider, config, options=options) as worker:
-            spare_what_is_loaded()  # as `skitter run` does
+            freeze_loaded_objects()  # as `skitter run` does
             now, before = time.perf_counter(), CpuTime.now()
             watch = Stopwatch(worker.delivery.tally, now, now)
             watching = asyncio.create_task(watch.run())
@@ -117,5 +117,5 @@ async def work(task: WorkerTask) -> Worked:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.argv[1], type=WorkerTask)
-    say(uvloop.run(work(told)))
+    task = msgspec.json.decode(sys.argv[1], type=WorkerTask)
+    say(uvloop.run(work(task)))

@@ -43,7 +43,7 @@ class Load(Part):
                     await stack.enter_async_context(open_postgres()) + "/postgres"
                 )
             except InfrastructureError as error:
-                ground.tell(f"not into PostgreSQL: {error}")
+                ground.progress(f"not into PostgreSQL: {error}")
             loaders = [
                 Contender(name, _Turns(ground, to, self.items).run) for name, to in places.items()
             ]

@@ -77,7 +77,7 @@ class Profile(Part):
         try:
             await take_turns(ground, [worker], part=self.name, rounds=1)
         except InfrastructureError as error:  # no package index, or no permission to trace
-            ground.tell(f"no profile: {error}")
+            ground.progress(f"no profile: {error}")
             return []
         return make_rows(worker)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LEASE, CALLS_A_TURN = 50, 20
 URLS_A_HOST = 2
-MOST_GROWTH = 1.5
+MAX_GROWTH = 1.5
 SERVER, CLIENT = Figure("us", median), Figure("us", median)
 _TURN_MS = 1_100  # a little more than the default delay between two requests to a host
 
@@ -50,7 +50,7 @@ class Lease(Part):
         return [self._row(job, jobs[0], is_last=job is jobs[-1]) for job in jobs]
 
     def _row(self, job: Contender, first: Contender, *, is_last: bool) -> Row:
-        words = f"at most {MOST_GROWTH} times that of {first.name}"
+        words = f"at most {MAX_GROWTH} times that of {first.name}"
         return Row(
             what=f"lease({LEASE}) with {job.name}, "
             f"server, median of {self.turns * CALLS_A_TURN} calls",
@@ -58,7 +58,7 @@ class Lease(Part):
             ours=job,
             theirs=first,
             beside=f"with {first.name}; {job.best(CLIENT):,.0f} us at the client",
-            goal=Goal(words, most=MOST_GROWTH) if is_last else None,
+            goal=Goal(words, most=MAX_GROWTH) if is_last else None,
         )
 
 
@@ -109,9 +109,9 @@ class Runner:
 
 
 async def _fill(ground: Ground, hosts: int) -> Runner:
-    ground.tell(f"lease: {URLS_A_HOST} URLs for each of {hosts:,} hosts")
+    ground.progress(f"lease: {URLS_A_HOST} URLs for each of {hosts:,} hosts")
     clock = Clock()
     # The default politeness: one request at a time, a second apart.
     frontier = await create_job(ground.server, f"lease-{hosts}", clock=clock)
-    await fill(frontier, make_urls(URLS_A_HOST * hosts, hosts=hosts), ground.tell)
+    await fill(frontier, make_urls(URLS_A_HOST * hosts, hosts=hosts), ground.progress)
     return Runner(ground, hosts, frontier, clock)

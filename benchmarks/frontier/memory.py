@@ -60,11 +60,11 @@ class Memory(Part):
 async def _use(ground: Ground, urls: list[str]) -> Sample:
     await _load_scripts(ground)
     before = await ground.data_bytes()
-    ground.tell(f"memory: adding {len(urls):,} URLs")
+    ground.progress(f"memory: adding {len(urls):,} URLs")
     frontier = await create_job(ground.server, "memory", options=RUDE)
-    await fill(frontier, urls, ground.tell)
+    await fill(frontier, urls, ground.progress)
     pending = await ground.data_bytes() - before
-    ground.tell(f"memory: finishing {len(urls):,} URLs")
+    ground.progress(f"memory: finishing {len(urls):,} URLs")
     await finish_all(frontier)
     seen = await ground.data_bytes() - before
     return {PENDING: [pending / len(urls)], SEEN: [seen / len(urls)]}
@@ -84,7 +84,7 @@ async def _ask(ground: Ground, peer: Peer, urls: list[str]) -> Sample:
     path.write_text("\n".join(urls))
     sample: Sample = {}
     for figure in (PENDING, SEEN):
-        ground.tell(f"memory: {len(urls):,} {figure.name} URLs of the peer")
+        ground.progress(f"memory: {len(urls):,} {figure.name} URLs of the peer")
         await ground.clear()
         before = await ground.data_bytes()
         figures = await peer.run(verb=figure.name, socket=str(ground.socket), urls=str(path))

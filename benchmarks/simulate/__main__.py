@@ -22,7 +22,7 @@ from skitter.frontier.admin.jobs import create_job
 from skitter.settings import JobOptions, Layout, Limits, Politeness
 
 if TYPE_CHECKING:
-    from benchmarks.ground import Ground, Tell
+    from benchmarks.ground import Ground, Progress
 
 #: All URLs of this web have the same shape.
 OPTIONS = JobOptions(politeness=Politeness(), limits=Limits(shape_budget=None))
@@ -38,24 +38,24 @@ def simulate(
 ) -> None:
     """Crawl politely, a second of delay per host, on the frontier's real scripts."""
     plan = Plan(Web(hosts, urls), pages=pages, slots=slots, seeds=max(1, hosts // 10))
-    with progress_on_stderr() as tell:
-        outcome = uvloop.run(run(plan, shards=shards, tell=tell))
+    with progress_on_stderr() as progress:
+        outcome = uvloop.run(run(plan, shards=shards, progress=progress))
     if as_json:
         typer.echo(msgspec.json.encode(outcome).decode())
     else:
         Console(highlight=False, soft_wrap=True).print(table(outcome))
 
 
-async def run(plan: Plan, *, shards: int, tell: Tell) -> Outcome:
+async def run(plan: Plan, *, shards: int, progress: Progress) -> Outcome:
     clock, began = Clock(), time.perf_counter()
-    async with prepare_ground(tell) as ground:
+    async with prepare_ground(progress) as ground:
         await _unbound(ground)
         frontier = await create_job(
             ground.server, "web", options=OPTIONS, layout=Layout(shards=shards), clock=clock
         )
         before, server_before = cpu_us(), await server_cpu_us(ground)
         bytes_before = await ground.data_bytes()
-        crawl = Crawl(frontier, clock, plan, tell)
+        crawl = Crawl(frontier, clock, plan, progress)
         await crawl.run()
         costs = Costs(
             bytes_total=await ground.data_bytes() - bytes_before,

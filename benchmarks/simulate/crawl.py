@@ -16,7 +16,7 @@ from skitter.model import Completion, Failure, Feedback, Request
 
 if TYPE_CHECKING:
     from benchmarks.frontier.lease import Clock
-    from benchmarks.ground import Tell
+    from benchmarks.ground import Progress
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
 
@@ -52,7 +52,7 @@ class Crawl:
     frontier: Frontier
     clock: Clock
     plan: Plan
-    tell: Tell
+    progress: Progress
     chance: random.Random = field(default_factory=lambda: random.Random(14))
     done: int = 0
     failed: int = 0
@@ -76,7 +76,7 @@ class Crawl:
             self.clock.now_ms += STEP_MS
             if self.done >= self.plan.pages * len(self.marks) / 10:
                 self.marks.append((self.clock.now_ms, self.done))
-                self.tell(f"{self.done:,} pages done, {len(self.in_flight):,} under way")
+                self.progress(f"{self.done:,} pages done, {len(self.in_flight):,} under way")
 
     @property
     def second_half(self) -> bool:

@@ -13,7 +13,7 @@ from skitter.frontier.admin.control import operator_options, release_options, re
 from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.admin.quality import keep_thresholds
 from skitter.frontier.connection import Server, connect
-from skitter.frontier.straight import aside
+from skitter.frontier.sync import in_thread
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 from skitter.valkey import Progress, hold, revive
 
@@ -42,8 +42,8 @@ async def open_server(
         if url is None:
             # Entered and left in a thread: a large append-only file takes long to load.
             held = hold(settings.directory, progress=progress)
-            embedded = await aside(held.__enter__)
-            stack.push_async_callback(aside, held.__exit__, None, None, None)
+            embedded = await in_thread(held.__enter__)
+            stack.push_async_callback(in_thread, held.__exit__, None, None, None)
             yield await _join(embedded, stack, progress)
         else:
             yield await stack.enter_async_context(connect(url))
@@ -72,7 +72,7 @@ async def _join(
 
 async def _revive(directory: Path) -> None:
     """Restart the server if it died. If somebody stopped it, raise ServerStopped."""
-    if not await aside(revive, directory):
+    if not await in_thread(revive, directory):
         raise ServerStopped(directory)
 
 

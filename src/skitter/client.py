@@ -63,15 +63,15 @@ def _settings(token: str, timeout_s: float) -> dict[str, Any]:
 
 def _answer(status: int, after: memoryview | None, body: bytes) -> Any:
     try:
-        told = msgspec.json.decode(body) if body else None
+        answer = msgspec.json.decode(body) if body else None
     except msgspec.DecodeError:
-        told = {"detail": f"the server answered {status}, but not as Skitter's API does."}
+        answer = {"detail": f"the server answered {status}, but not as Skitter's API does."}
         status = max(status, 500)
     if status < 400:
-        return told
+        return answer
     said = bytes(after or b"0")
     seconds = float(said) if said.isdigit() else 0.0
-    raise ApiError(status, told if isinstance(told, dict) else {}, retry_after_s=seconds)
+    raise ApiError(status, answer if isinstance(answer, dict) else {}, retry_after_s=seconds)
 
 
 def _away(base: str, error: Exception) -> ServerUnreachable:
@@ -100,8 +100,8 @@ def _batches(urls: Iterable[Url]) -> Iterator[tuple[int, list[Url]]]:
         at += len(batch)
 
 
-def _count(total: Pushed, at: int, told: Any) -> None:
-    part = msgspec.convert(told, Pushed)
+def _count(total: Pushed, at: int, answer: Any) -> None:
+    part = msgspec.convert(answer, Pushed)
     total.new += part.new
     total.seen += part.seen
     total.deep += part.deep
@@ -134,12 +134,12 @@ class Client:
         for at, batch in _batches(urls):
             while True:
                 try:
-                    told = self._ask(_push(job, batch, priority))
+                    answer = self._ask(_push(job, batch, priority))
                 except ApiError as error:
                     time.sleep(_pause_s(error, wait=wait))
                 else:
                     break
-            _count(total, at, told)
+            _count(total, at, answer)
         return total
 
     def job(self, job: str) -> dict[str, Any]:
@@ -210,12 +210,12 @@ class AsyncClient:
         for at, batch in _batches(urls):
             while True:
                 try:
-                    told = await self._ask(_push(job, batch, priority))
+                    answer = await self._ask(_push(job, batch, priority))
                 except ApiError as error:
                     await self._sleep(_pause_s(error, wait=wait))
                 else:
                     break
-            _count(total, at, told)
+            _count(total, at, answer)
         return total
 
     async def job(self, job: str) -> dict[str, Any]:

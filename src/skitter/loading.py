@@ -21,7 +21,7 @@ from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.wire import cut
 from skitter.metrics.recorder import Recorder
-from skitter.sinks import Loaded, LoadHooks, LoadPace, LoadState, Patience, Sink, Stopped, load
+from skitter.sinks import Loaded, LoadHooks, LoadPace, LoadState, Retrier, Sink, Stopped, load
 from skitter.sinks.registry import is_database, is_local
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Loader:
     stop: asyncio.Event
     transform: Transform | None = None
     pace: LoadPace = field(default_factory=LoadPace)
-    tell: Callable[[str], None] = lambda _: None  # shows progress to the user
+    progress: Callable[[str], None] = lambda _: None  # shows progress to the user
     rejected: int = 0
     note: str = ""  # why nothing is being stored
     figures: Recorder = field(default_factory=Recorder)
@@ -96,14 +96,14 @@ class Loader:
             on_state=self._note,
             on_stored=self._count,
         )
-        insist = Patience(self.stop, self.pace, self._note)
+        retry = Retrier(self.stop, self.pace, self._note)
         async with AsyncExitStack() as stack:
 
             async def enter() -> Sink:
                 return await stack.enter_async_context(open_sink())
 
             try:
-                sink = await insist(enter)
+                sink = await retry(enter)
             except Stopped:
                 return Loaded()
             source = ItemStream(self.frontier, self.name)
@@ -112,7 +112,7 @@ class Loader:
     def _note(self, state: LoadState) -> None:
         self.note = "" if state.ok else state.message
         self.log("info" if state.ok else "warning", state.message)
-        self.tell(state.message)
+        self.progress(state.message)
 
     def _count(self, stored: int, took_s: float) -> None:
         self.figures.count("stored", stored)

@@ -264,7 +264,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     latency_ms: int | None = None  # how long the host took to answer, if it wants a delay
     left_ms: int = 0  # when the request left, on the server's clock, if the host wants a delay
     incident: int = 0  # how the host signalled overload: frontier/delay.py
-    rendering: str = ""  # for a page with render="auto": `frontier.rendering.told`
+    rendering: str = ""  # for a page with render="auto": `frontier.rendering.rendering_field`
     page: str = ""  # for a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None
     yields: dict[int, int] = {}  # number of a URL shape -> the page's value to it

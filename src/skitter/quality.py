@@ -232,10 +232,10 @@ def lines_of(history: History, min_pages: int) -> Iterator[Line]:
         yield Line(name, one, kind, now.fill(one), was, fills)
 
 
-def sparkline(values: Sequence[float | None], *, most: float) -> str:
+def sparkline(values: Sequence[float | None], *, peak: float) -> str:
     """A bar per value; a dot where there is none."""
     top = len(_TICKS) - 1
     return "".join(
-        "·" if one is None else _TICKS[round(top * min(one / most, 1.0))] if most else _TICKS[0]
+        "·" if one is None else _TICKS[round(top * min(one / peak, 1.0))] if peak else _TICKS[0]
         for one in values
     )

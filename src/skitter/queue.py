@@ -31,7 +31,7 @@ from skitter.frontier.admin.items import read_items, remove_items
 from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
-from skitter.frontier.straight import has_loop, run_straight
+from skitter.frontier.sync import has_loop, run_sync
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
 from skitter.settings import JobOptions, Layout, check_job_name, check_number
 
@@ -266,7 +266,7 @@ class URLQueue:
             with self._lock:
                 if not self._pid:  # another thread closed it meanwhile
                     raise _not_open()
-                return run_straight(work)
+                return run_sync(work)
         finally:
             work.close()  # no effect on work that has run
 

@@ -30,7 +30,7 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Went:
+class CrawlResult:
     """How a crawl went: its counts before and after."""
 
     before: Stats
@@ -100,88 +100,88 @@ class Report:
     exit_code: int
 
 
-def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> Report:
-    stats = went.after
-    visits = went.visits
+def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = None) -> Report:
+    stats = result.after
+    visits = result.visits
     # A revisited page was already done, and does not count again.
-    pages = max(stats.done - went.before.done, visits.total() - visits["gone"])
+    pages = max(stats.done - result.before.done, visits.total() - visits["gone"])
     return Report(
         job=stats.job,
-        finished=went.over,
-        end=end_of(went),
+        finished=result.over,
+        end=end_of(result),
         pages=stats.done,
         pages_now=pages,
-        seconds=round(went.seconds, 2),
-        pages_per_second=round(pages / went.seconds, 1),
+        seconds=round(result.seconds, 2),
+        pages_per_second=round(pages / result.seconds, 1),
         revisits={how: number for how, number in visits.items() if how != "new" and number},
         dead=stats.dead,
-        dead_reasons=went.dead_reasons,
+        dead_reasons=result.dead_reasons,
         blocked=stats.blocked,
         capped=stats.capped,
         kept_out=stats.kept_out,
         refused=stats.refused,
-        items=stats.stored - went.lost,
+        items=stats.stored - result.lost,
         rows=written.rows,
         rejected=stats.rejected,
-        bad=went.bad,
+        bad=result.bad,
         undeclared=stats.undeclared,
         pending=stats.remaining + stats.shelved,
         items_waiting=stats.items,
         out=written.out,
-        exit_code=_exit_code(went, max_dead) or written.exit_code,
+        exit_code=_exit_code(result, max_dead) or written.exit_code,
     )
 
 
-def _exit_code(went: Went, max_dead: int | None) -> int:
+def _exit_code(result: CrawlResult, max_dead: int | None) -> int:
     """A crawl that fetched nothing has failed, whatever --max-dead allows. One that was asked to
     stop, for example by systemd, and did, has not."""
-    if not went.over and went.interrupted:
+    if not result.over and result.interrupted:
         return INTERRUPTED
-    if went.quality_failed:
+    if result.quality_failed:
         return 1
-    if not went.over:
-        return int(went.after.state is State.CANCELLED)
-    bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
+    if not result.over:
+        return int(result.after.state is State.CANCELLED)
+    bad = not result.after.done or _stored_nothing(result) or _is_mostly_dead(result, max_dead)
     return int(bad)
 
 
-def _stored_nothing(went: Went) -> bool:
+def _stored_nothing(result: CrawlResult) -> bool:
     """Whether all of its items were rejected."""
-    stats = went.after
+    stats = result.after
     return bool(stats.rejected) and not stats.stored + stats.items
 
 
-def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
+def _is_mostly_dead(result: CrawlResult, max_dead: int | None) -> bool:
     """More dead than allowed; by default, more than half of all finished URLs."""
-    return went.after.dead > (went.after.done if max_dead is None else max_dead)
+    return result.after.dead > (result.after.done if max_dead is None else max_dead)
 
 
-def end_of(went: Went) -> str:
-    stats = went.after
+def end_of(result: CrawlResult) -> str:
+    stats = result.after
     if stats.state is State.CANCELLED:
         return f"cancelled; to continue, `skitter resume {stats.job}` and run it again"
-    if went.quality_failed and stats.state is State.PAUSED:
+    if result.quality_failed and stats.state is State.PAUSED:
         again = f"`skitter resume {stats.job}` and run it again"
         return f"paused, because the quality of the items dropped; to continue, {again}"
-    if not went.over and stats.crawled:
+    if not result.over and stats.crawled:
         return f"stopped; every page is done, {waiting(stats.items)}: run it again to store them"
-    if not went.over:
+    if not result.over:
         return "stopped; run it again to continue"
     if not stats.done:
-        return f"nothing was fetched. {went.why_dead}".rstrip(". ")
-    if _stored_nothing(went):
+        return f"nothing was fetched. {result.why_dead}".rstrip(". ")
+    if _stored_nothing(result):
         return "finished, but no item was stored: all of them were rejected"
-    if went.max_pages is not None and stats.done >= went.max_pages and stats.remaining:
-        return f"stopped at max_pages={went.max_pages:,}; {stats.remaining:,} URLs left"
-    return f"finished{_but(went)}"
+    if result.max_pages is not None and stats.done >= result.max_pages and stats.remaining:
+        return f"stopped at max_pages={result.max_pages:,}; {stats.remaining:,} URLs left"
+    return f"finished{_but(result)}"
 
 
-def _but(went: Went) -> str:
-    if _is_mostly_dead(went, None):
+def _but(result: CrawlResult) -> str:
+    if _is_mostly_dead(result, None):
         return ", but most URLs are dead"
-    if went.quality_failed:
+    if result.quality_failed:
         return ", but the quality of the items dropped"
-    stats = went.after
+    stats = result.after
     if stats.shelved:
         return f", except {stats.shelved:,} URLs beyond max_pages_per_host"
     return f", except {stats.trapped:,} URLs that look like a trap" if stats.trapped else ""

@@ -17,9 +17,9 @@ from zlib import crc32
 #: Words at the start of a path tell which part of a site it is; later ones name things.
 TELLING: Final = 2
 LONGEST_WORD: Final = 20
-MOST_SEGMENTS: Final = 8
+MAX_SEGMENTS: Final = 8
 LONGEST_PATH: Final = 64
-MOST_KEYS: Final = 6
+MAX_KEYS: Final = 6
 #: The shape of all paths of a host with repeating segments: /a/b/a/b/a/b.
 REPEATED: Final = "(repeated)"
 TIMES: Final = 3
@@ -39,7 +39,7 @@ def shape_of(url: str) -> str:
     if is_repetitive(path):
         return f"{host}/{REPEATED}"
     shape = [host]
-    for place, part in enumerate(path[:MOST_SEGMENTS]):
+    for place, part in enumerate(path[:MAX_SEGMENTS]):
         kind = _kind_of(part, is_telling=place < TELLING)
         if kind != shape[-1]:
             shape.append(kind)
@@ -77,4 +77,4 @@ def _kind_of(part: str, *, is_telling: bool) -> str:
 
 def _keys_of(query: str) -> str:
     keys = {piece.partition("=")[0][:LONGEST_WORD] for piece in query.split("&", 100)}
-    return "?" + "&".join(sorted(_DIGITS.sub("#", key) for key in keys)[:MOST_KEYS])
+    return "?" + "&".join(sorted(_DIGITS.sub("#", key) for key in keys)[:MAX_KEYS])

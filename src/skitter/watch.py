@@ -201,9 +201,9 @@ class _Known:
             "browser_s": self.spent.get("browser_ms", 0) / 1e3,
         }
 
-    async def read_log(self, frontier: Frontier, now: float, most: int) -> None:
+    async def read_log(self, frontier: Frontier, now: float, limit: int) -> None:
         """Read only what is new."""
         self._last = self._last or f"{int((now - LOG_SINCE_S) * 1000)}-0"
         while page := await read_log(frontier, self._last, LOG_PAGE):
-            self.log = deque([*self.log, *page], maxlen=most)
+            self.log = deque([*self.log, *page], maxlen=limit)
             self._last = page[-1].id

@@ -178,8 +178,8 @@ def test_a_report_reads_the_same_as_table_and_json():
 
 
 def test_progress_goes_to_stderr_alone(capsys):
-    with progress_on_stderr() as tell:
-        tell("speed: round 1 of 3")
+    with progress_on_stderr() as progress:
+        progress("speed: round 1 of 3")
 
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -51,7 +51,7 @@ def test_every_host_can_be_found_from_the_first_and_some_are_slow_or_dead():
 async def test_a_simulated_crawl_is_polite_by_the_virtual_clock_and_adds_up(server, job):
     clock = Clock()
     frontier = await create_job(server, job, options=OPTIONS, clock=clock)
-    crawl = Crawl(frontier, clock, Plan(WEB, pages=400, slots=50, seeds=6), tell=print)
+    crawl = Crawl(frontier, clock, Plan(WEB, pages=400, slots=50, seeds=6), progress=print)
 
     await crawl.run()
     outcome = outcome_of(crawl, await frontier.stats(), COSTS)

@@ -99,7 +99,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await _tell_of_depths(frontier, tell)
     await configure(frontier, replace(frontier.options, limits=Limits(max_pages=17)))
     await tell(await frontier.shards[0].call("grant", [3, 1, 2, 8, 0, 0, 0, 9]))
-    await tell(await frontier.shards[0].call("allow", told=40, keep=5))
+    await tell(await frontier.shards[0].call("allow", granted=40, keep=5))
     await set_state(frontier, State.DRAINING)
     await tell(await frontier.add([Request(url="https://late.test/")]))
     await tell(await frontier.lease(100, ttl_s=10))
@@ -146,7 +146,7 @@ async def _tell_of_the_web(
     await tell(await call("observe", found, handlers=5, columns=5))
     await frontier_metrics.record(frontier, FIGURES)
     counted = ["books", "", "2.5", b"", "parse", "success", "1", encode([1500, 16, 1])]
-    await tell(await call("increment", counted, most=5, keep_s=600))
+    await tell(await call("increment", counted, limit=5, keep_s=600))
     await tell(await call("record", ["h1.test 1 0 9 9 x"]))
 
 
@@ -172,7 +172,7 @@ async def _tell_the_crew(frontier: Frontier) -> None:
         frontier, RejectedItem(url="https://a.test/", field="price", reason="x", item=1)
     )
     await count(frontier, blocked=2, skipped=1)
-    await frontier.depart([Departure(host="h1.test", ago_s=1.0, most_s=60.0)])
+    await frontier.depart([Departure(host="h1.test", ago_s=1.0, max_wait_s=60.0)])
     assert (await ask_robots(frontier, "h1.test")).is_ours
     await store_robots(frontier, "h1.test", b"rules", ttl_s=3600)
     await frontier.shards[0].call("group", name="load")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from skitter.cli.report import show_report
 from skitter.model import State, Stats
-from skitter.report import Went, Written, _exit_code, end_of, report_of
+from skitter.report import CrawlResult, Written, _exit_code, end_of, report_of
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from skitter.report import Went, Written, _exit_code, end_of, report_of
 def test_a_crawl_says_how_it_ended_and_how_to_go_on(state, over, words):
     before, after = (Stats(job="j", state=state, seen=9, done=done) for done in (0, 5))
 
-    assert end_of(Went(before, after, 1.0, over=over)) == words
+    assert end_of(CrawlResult(before, after, 1.0, over=over)) == words
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_crawl_says_how_it_ended_and_how_to_go_on(state, over, words):
 )
 def test_a_clean_stop_is_no_failure_and_only_ctrl_c_is_130(state, interrupted, code):
     before, after = (Stats(job="j", state=state, seen=9, done=done) for done in (0, 5))
-    went = Went(before, after, 1.0, over=False, interrupted=interrupted)
+    went = CrawlResult(before, after, 1.0, over=False, interrupted=interrupted)
 
     assert _exit_code(went, None) == code
 
@@ -44,14 +44,14 @@ def test_a_stop_with_pages_done_and_items_left_says_so():
     after = Stats(job="j", state=State.RUNNING, seen=5, done=5, items=7, crawled=True)
 
     says = "stopped; every page is done, 7 items wait to be stored: run it again to store them"
-    assert end_of(Went(before, after, 1.0, over=False)) == says
+    assert end_of(CrawlResult(before, after, 1.0, over=False)) == says
 
 
 def test_the_report_tells_what_was_kept_out(capsys):
     before = Stats(job="j", state=State.RUNNING)
     kept_out = {"scope": 1100, "robots": 104, "new kind": 1}
     after = replace(before, seen=5, done=5, crawled=True, refused=3, kept_out=kept_out)
-    went = Went(before, after, 1.0, over=True)
+    went = CrawlResult(before, after, 1.0, over=True)
 
     show_report(report_of(went, Written("j.db")), hints=False)
 
@@ -64,7 +64,7 @@ def test_a_run_that_visits_pages_again_counts_visits(capsys):
     before = Stats(job="j", state=State.RUNNING, seen=9, done=9, new=9, unchanged=3)
     after = replace(before, done=7, dead=2, changed=2, unchanged=8, gone=1, crawled=True)
 
-    went = Went(before, after, 2.0, over=True, dead_reasons={"404 Not Found": 2})
+    went = CrawlResult(before, after, 2.0, over=True, dead_reasons={"404 Not Found": 2})
     report = report_of(went, Written("j.db"))
     show_report(report, hints=False)
 
@@ -75,5 +75,6 @@ def test_a_run_that_visits_pages_again_counts_visits(capsys):
 
 def test_a_run_without_revisits_says_nothing_of_them():
     before = Stats(job="j", state=State.RUNNING)
-    report = report_of(Went(before, replace(before, done=5), 1.0, over=True), Written("j.db"))
+    result = CrawlResult(before, replace(before, done=5), 1.0, over=True)
+    report = report_of(result, Written("j.db"))
     assert (report.pages_now, report.revisits) == (5, {})

@@ -43,6 +43,16 @@ async def open_in_s(frontier: Frontier) -> float | None:
     return leased.again_in_s
 
 
+async def next_departure(frontier: Frontier) -> float:
+    """Lease as soon as possible, and leave."""
+    await asyncio.sleep((await frontier.lease(1)).again_in_s or 0)
+    [lease] = (await frontier.lease(1)).leases
+    gate = Departures(frontier).gate(lease)
+    assert gate is not None
+    await gate.leave()
+    return gate.left_at
+
+
 async def test_without_a_delay_there_is_no_gate(polite):
     _, _, _, gate = await polite(delay_s=0)
     assert gate is None
@@ -53,7 +63,7 @@ async def test_a_request_on_time_leaves_without_a_word(polite, clock):
     await gate.leave()
     clock.advance(20)
 
-    await departures.tell([lease])
+    await departures.report([lease])
 
     await frontier.release([lease])
     assert await open_in_s(frontier) == 10
@@ -64,7 +74,7 @@ async def test_a_late_one_leaves_and_its_lateness_is_told_before_its_lease_ends(
     await gate.leave()
     clock.advance(20)
 
-    await departures.tell([lease])
+    await departures.report([lease])
 
     await frontier.release([lease])
     assert (await open_in_s(frontier) or 0) > 29  # it left just now, by the clock of this process
@@ -109,12 +119,7 @@ async def test_a_little_lateness_brings_two_processes_no_closer_together(
 
     if max_in_flight == 1:
         await one.complete([Completion(lease=lease, feedback=Feedback(left_ms=first.left_ms))])
-    await asyncio.sleep((await other.lease(1)).again_in_s or 0)
-    [lease] = (await other.lease(1)).leases
-    second = Departures(other).gate(lease)
-    assert second is not None
-    await second.leave()
-    assert second.left_at - first.left_at >= delay_s
+    assert await next_departure(other) - first.left_at >= delay_s
 
 
 class HeldUp:
@@ -147,12 +152,7 @@ async def test_a_process_that_is_always_late_brings_no_two_requests_together(ser
 
     await first.leave()
 
-    await asyncio.sleep((await other.lease(1)).again_in_s or 0)
-    [lease] = (await other.lease(1)).leases
-    second = Departures(other).gate(lease)
-    assert second is not None
-    await second.leave()
-    assert second.left_at - first.left_at >= delay_s
+    assert await next_departure(other) - first.left_at >= delay_s
 
 
 async def test_a_process_that_misses_even_the_longest_moment_hands_its_request_back(
@@ -221,7 +221,7 @@ async def test_those_who_ask_at_once_share_a_call_and_get_moments_of_their_own(p
             return await depart(asks)
 
     departures.frontier = Watched()
-    ask = Departure(host=lease.host, ago_s=0.0, most_s=60.0)
+    ask = Departure(host=lease.host, ago_s=0.0, max_wait_s=60.0)
 
     granted = await asyncio.gather(*(departures.ask(ask) for _ in range(5)))
 

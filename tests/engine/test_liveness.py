@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from skitter.engine.liveness import gone, is_running, reclaim
+from skitter.engine.liveness import find_dead, is_running, reclaim
 from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
 from skitter.model import Request
 
@@ -38,14 +38,14 @@ async def test_a_process_is_gone_if_it_is_silent_and_does_not_run(frontier, dead
     fresh = await heartbeat(frontier, pid=dead_pid)  # in a container with the same host name
     beats = [silent, busy, fresh]
 
-    assert await gone(frontier, beats, silent_s=6) == [silent]
+    assert await find_dead(frontier, beats, silent_s=6) == [silent]
 
 
 async def test_of_other_machines_silence_is_all_there_is_to_go_by(frontier, dead_pid):
     far = await heartbeat(frontier, pid=os.getpid(), host="elsewhere", ago_s=10)
 
-    assert await gone(frontier, [far], silent_s=6) == []
-    assert await gone(frontier, [far], silent_s=6, elsewhere=True) == [far]
+    assert await find_dead(frontier, [far], silent_s=6) == []
+    assert await find_dead(frontier, [far], silent_s=6, elsewhere=True) == [far]
 
 
 async def test_what_the_dead_held_is_handed_out_again_at_once(frontier, dead_pid):

@@ -9,8 +9,8 @@ from skitter.errors import ServerUnreachable
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.quality import (
     LONGEST_NAME,
-    MOST_COLUMNS,
-    MOST_HANDLERS,
+    MAX_COLUMNS,
+    MAX_HANDLERS,
     Observed,
     observe,
     read_quality,
@@ -95,7 +95,7 @@ async def test_the_last_windows_stay_fine_and_the_older_ones_get_wider(frontier,
 
 async def test_the_size_on_the_server_has_a_limit(frontier, clock):
     """However many handlers, fields and pages there are."""
-    names = [f"text:{n:03}".ljust(LONGEST_NAME + 5, "x") for n in range(MOST_COLUMNS + 9)]
+    names = [f"text:{n:03}".ljust(LONGEST_NAME + 5, "x") for n in range(MAX_COLUMNS + 9)]
     for _ in range(60):
         much = dict.fromkeys(names, 2**31)
         await observe(
@@ -105,7 +105,7 @@ async def test_the_size_on_the_server_has_a_limit(frontier, clock):
 
     shard = frontier.home
     key = shard.keys.key("quality")
-    assert await shard.server.command("HLEN", key) == MOST_HANDLERS
+    assert await shard.server.command("HLEN", key) == MAX_HANDLERS
     # jemalloc rounds up more than glibc
     assert await shard.server.command("MEMORY", "USAGE", key, "SAMPLES", 0) < 850_000
 
@@ -130,7 +130,7 @@ async def test_fields_whose_names_are_data_do_not_grow_without_end(frontier):
     await found.send(frontier)
 
     history = await the_only(frontier)
-    assert len(history.fields) == MOST_COLUMNS
+    assert len(history.fields) == MAX_COLUMNS
     assert total(history.windows).items == 3001
 
 

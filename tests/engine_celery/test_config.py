@@ -106,7 +106,7 @@ def stats(pending: int, state: State = State.RUNNING) -> Stats:
 
 
 @pytest.mark.parametrize(
-    ("asked", "wish", "capacity", "waiting", "wanted"),
+    ("asked", "requested", "capacity", "waiting", "wanted"),
     [
         (None, None, 4, 10_000, 3),  # one place is left to others
         (None, None, 4, 150, 2),  # as many as the work is worth
@@ -120,11 +120,14 @@ def stats(pending: int, state: State = State.RUNNING) -> Stats:
         (3, None, 0, 10_000, 3),
     ],
 )
-def test_the_number_of_pumps_follows_wish_slots_and_work(asked, wish, capacity, waiting, wanted):
+def test_the_number_of_pumps_follows_request_slots_and_work(
+    asked, requested, capacity, waiting, wanted
+):
     spec = JobSpec(job="j", pumps=asked)
 
     assert (
-        wanted_pumps(spec, stats(waiting), wish=wish, capacity=Capacity(slots=capacity)) == wanted
+        wanted_pumps(spec, stats(waiting), requested=requested, capacity=Capacity(slots=capacity))
+        == wanted
     )
 
 
@@ -149,7 +152,10 @@ def test_jobs_share_all_places_but_one(places, others, jobs, free, crowded):
 def test_one_pump_waits_while_a_job_is_paused():
     spec = JobSpec(job="j", pumps=5)
 
-    assert wanted_pumps(spec, stats(900, State.PAUSED), wish=None, capacity=Capacity(slots=9)) == 1
+    assert (
+        wanted_pumps(spec, stats(900, State.PAUSED), requested=None, capacity=Capacity(slots=9))
+        == 1
+    )
 
 
 def test_without_the_extra_its_install_command_is_told(tmp_path):

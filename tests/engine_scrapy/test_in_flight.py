@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.timeout(120)
 
-PAGES, MOST = 120, 3
+PAGES, MAX_IN_FLIGHT = 120, 3
 
 
 class Counting(ThreadingHTTPServer):
@@ -60,13 +60,13 @@ def test_a_node_alone_holds_more_than_may_be_in_flight_and_no_more_are_in_flight
 ):
     cluster = make_cluster(open_shop(books=50))
     monkeypatch.setattr(cluster.shop, "url", f"http://localhost:{site.server_port}/")
-    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": MOST, "SCHEDULER_PERSIST": True}
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": MAX_IN_FLIGHT, "SCHEDULER_PERSIST": True}
     first = cluster.run_odd("counted", **settings)
-    until(lambda: cluster.stats().leased > MOST if "node started" in first.log else False)
+    until(lambda: cluster.stats().leased > MAX_IN_FLIGHT if "node started" in first.log else False)
 
     second = cluster.run_odd("counted", **settings)
 
     assert [node.finish() for node in (first, second)] == ["finished", "finished"]
     assert site.pages >= PAGES
-    assert site.most <= MOST
+    assert site.most <= MAX_IN_FLIGHT
     cluster.assert_accounted_for()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from crawl.clocked import clocked_site
+from skitter.explain import explain_url
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.audit.politeness import audit_politeness
@@ -14,7 +15,6 @@ from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import connect
 from skitter.quality import total
 from skitter.scrapy.answers import AGAIN
-from skitter.story import tell_story
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -79,8 +79,8 @@ async def test_what_a_host_answered_counts_and_what_came_of_its_pages_is_known(
     async with connect(cluster.server_url) as server:
         frontier = await open_job(server, cluster.job)
         stats = await frontier.stats()
-        done = (await tell_story(frontier, f"{site.url}p/1")).done
-        busy = (await tell_story(frontier, f"{site.url}p/2")).done
+        done = (await explain_url(frontier, f"{site.url}p/1")).done
+        busy = (await explain_url(frontier, f"{site.url}p/2")).done
         [host] = await audit_politeness(frontier, allows=lambda *_: True)
     assert (stats.incidents, stats.dead) == (1, 0)
     assert done is not None
@@ -104,7 +104,7 @@ async def test_a_block_page_is_an_incident_and_its_host_rests(open_shop, make_cl
         frontier = await open_job(server, cluster.job)
         stats = await frontier.stats()
         host = await look_at_host(frontier, "127.0.0.1")
-        dead = await tell_story(frontier, f"{site.url}p/3")
+        dead = await explain_url(frontier, f"{site.url}p/3")
         [history] = await read_quality(frontier)
     assert (stats.blocked, stats.dead) == (2, 1)
     assert 1 <= stats.incidents <= 2

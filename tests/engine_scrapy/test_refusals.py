@@ -9,9 +9,9 @@ from scrapy import Request
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
+from skitter.explain import explain_url
 from skitter.report import kept_out
 from skitter.scrapy.refusals import has_errback
-from skitter.story import tell_story
 
 
 class Books(CrawlSpider):
@@ -54,7 +54,7 @@ def test_what_middlewares_keep_out_is_counted_by_reason_and_explained(open_shop,
     page = shop.url.rstrip("/")
 
     def why(url):
-        said = cluster.ask(lambda frontier: tell_story(frontier, url))
+        said = cluster.ask(lambda frontier: explain_url(frontier, url))
         return said.state, said.refused_by, said.because
 
     state, by, because = why(f"{page}/private/1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.fetch.cookies import MOST_BYTES, MOST_COOKIES, Jar, Place, parse, parse_date
+from skitter.fetch.cookies import MAX_BYTES, MAX_COOKIES, Jar, Place, parse, parse_date
 from skitter.model import Response
 
 NOW = 1_700_000_000.0
@@ -132,10 +132,10 @@ def test_a_flood_drives_out_the_oldest():
     jar = Jar()
     for n in range(10_000):
         jar_of(f"n{n}=x", jar=jar, now=NOW + n)
-    assert len(jar.cookies) == MOST_COOKIES
-    assert sent(jar, now=NOW + 10_000).startswith(f"n{10_000 - MOST_COOKIES}=x")
+    assert len(jar.cookies) == MAX_COOKIES
+    assert sent(jar, now=NOW + 10_000).startswith(f"n{10_000 - MAX_COOKIES}=x")
     jar = jar_of(*(f"n{n}={'x' * 4000}" for n in range(100)))
-    assert sum(one.size_bytes for one in jar.cookies.values()) <= MOST_BYTES
+    assert sum(one.size_bytes for one in jar.cookies.values()) <= MAX_BYTES
     assert not jar_of("a=" + "x" * 2**20, "b=c; Path=/" + "x" * 2**20).added.keys() - {
         "www.shop.co.uk;/a;b"
     }

@@ -171,7 +171,7 @@ def test_no_page_is_deeper_or_larger_than_it_was_counted(parts, times):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nesting, "FEW_TAGS", 0)
         patch.setattr(nesting, "DEEPEST", 10)
-        patch.setattr(nesting, "MOST_ELEMENTS", 2_000)
+        patch.setattr(nesting, "MAX_ELEMENTS", 2_000)
         plain = is_plain(text)
     if plain:
         # <td> may bring <tbody> and <tr>. Formatting that nobody closes is opened again, one more

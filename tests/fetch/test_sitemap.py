@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from skitter.fetch import sitemap
-from skitter.fetch.sitemap import MOST_URLS, Entry, NotASitemap, read_sitemap
+from skitter.fetch.sitemap import MAX_URLS, Entry, NotASitemap, read_sitemap
 
 URL = "https://shop.example/sitemaps/all.xml"
 NEW_YEAR = 1767225600.0  # 2026-01-01, UTC
@@ -133,14 +133,14 @@ def test_a_broken_gzip_is_read_as_far_as_it_goes():
 
 def test_no_more_urls_are_taken_than_the_protocol_allows():
     entry = "<url><loc>/x</loc></url>"
-    assert read(f"<urlset>{entry * MOST_URLS}</urlset>").cut == ""
-    found = read(f"<urlset>{entry * (MOST_URLS + 1)}</urlset>")
-    assert len(found.pages) == MOST_URLS
+    assert read(f"<urlset>{entry * MAX_URLS}</urlset>").cut == ""
+    found = read(f"<urlset>{entry * (MAX_URLS + 1)}</urlset>")
+    assert len(found.pages) == MAX_URLS
     assert "more than 50,000" in found.cut
 
 
 def test_an_index_names_no_more_sitemaps_than_we_would_fetch(monkeypatch):
-    monkeypatch.setattr(sitemap, "MOST_SITEMAPS", 1)
+    monkeypatch.setattr(sitemap, "MAX_SITEMAPS", 1)
     found = read(INDEX)
     assert len(found.sitemaps) == 1
     assert "more than 1 sitemaps" in found.cut

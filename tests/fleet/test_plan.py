@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.fleet.plan import Load, bounded_wish, restart_after_s, wanted_processes
+from skitter.fleet.plan import Load, bounded, restart_after_s, wanted_processes
 
 
 @pytest.mark.parametrize(
-    ("wish", "current", "waiting", "cpu", "wanted"),
+    ("requested", "current", "waiting", "cpu", "wanted"),
     [
-        (5, 1, 0, 1.0, 5),  # a wish is a command
+        (5, 1, 0, 1.0, 5),  # a request is a command
         (None, 0, 10, 0.0, 1),  # at least one
         (None, 1, 10, 0.0, 1),  # ten requests are worth one worker
         (None, 1, 10_000, 0.9, 2),  # up to the cores, whatever the CPU
@@ -22,10 +22,10 @@ from skitter.fleet.plan import Load, bounded_wish, restart_after_s, wanted_proce
         (0, 1, 10_000, 0.3, 2),  # 0 is automatic too
     ],
 )
-def test_the_plan(wish, current, waiting, cpu, wanted):
+def test_the_plan(requested, current, waiting, cpu, wanted):
     load = Load(cores=2, waiting=waiting, cpu_share=cpu)
 
-    assert wanted_processes(wish, current, load) == wanted
+    assert wanted_processes(requested, current, load) == wanted
 
 
 def test_a_process_that_keeps_dying_is_started_ever_more_slowly():
@@ -37,8 +37,8 @@ def test_a_process_that_keeps_dying_is_started_ever_more_slowly():
 
 
 @pytest.mark.parametrize(
-    ("wish", "cores", "wanted"),
+    ("requested", "cores", "wanted"),
     [(None, 4, None), (0, 4, 0), (20, 1, 20), (10_000_000, 1, 32), (10_000_000, 16, 128)],
 )
-def test_a_wish_from_the_server_is_bounded_by_what_the_machine_can_bear(wish, cores, wanted):
-    assert bounded_wish(wish, cores) == wanted
+def test_a_number_from_the_server_is_bounded_by_what_the_machine_can_bear(requested, cores, wanted):
+    assert bounded(requested, cores) == wanted

@@ -16,7 +16,7 @@ import pytest
 from chaos.rig import PrivateServer, until
 from skitter.errors import JobRemoved, UsageError
 from skitter.fleet.children import Children
-from skitter.fleet.plan import bounded_wish, is_hopeless
+from skitter.fleet.plan import bounded, is_hopeless
 from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.jobs import create_job, purge_job
@@ -195,11 +195,11 @@ async def test_whoever_began_a_crawl_ends_when_it_is_removed(busy, changes):
 
 
 async def test_whoever_writes_to_the_server_cannot_have_ten_million_processes(busy):
-    """Nor stop the supervisor with a wish that is no number: it keeps to its own."""
+    """Nor stop the supervisor with a request that is no number: it keeps to its own."""
     shard = busy.shards[0]
     supervisor = make(busy, [], worker_command=["sleep", "600"], workers=2)
     pool = cast("ProcessPool", supervisor.pool)
-    most = bounded_wish(10_000_000, os.cpu_count() or 1)
+    most = bounded(10_000_000, os.cpu_count() or 1)
     seen: list[int] = []
 
     async def note(_) -> None:
@@ -207,8 +207,8 @@ async def test_whoever_writes_to_the_server_cannot_have_ten_million_processes(bu
 
     supervisor.on_tick = note
     async with running(supervisor):
-        for wish, expected in ((b"10000000", most), (b"9" * 5000, 2), (b"-7", 2), (b"1e9", 2)):
-            await shard.server.command("HSET", shard.keys.key("control"), "workers", wish)
+        for requested, expected in ((b"10000000", most), (b"9" * 5000, 2), (b"-7", 2), (b"1e9", 2)):
+            await shard.server.command("HSET", shard.keys.key("control"), "workers", requested)
             seen.clear()
 
             def follows(wanted: int | None = expected) -> bool:

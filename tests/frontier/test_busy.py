@@ -12,7 +12,7 @@ from skitter.errors import ServerUnreachable
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
 from skitter.model import Completion, Request
-from skitter.settings import MOST_PER_PAGE
+from skitter.settings import MAX_PER_PAGE
 from skitter.valkey import hold
 
 LONG = "local t = os.clock() while os.clock() - t < tonumber(ARGV[1]) do end return 1"
@@ -73,7 +73,7 @@ async def test_a_page_with_as_many_items_as_any_limit_allows_is_one_step(make_fr
     await frontier.add([Request(url="https://a.test/")])
     [lease] = (await frontier.lease(1)).leases
 
-    await frontier.complete([Completion(lease=lease, items=range(MOST_PER_PAGE))])
+    await frontier.complete([Completion(lease=lease, items=range(MAX_PER_PAGE))])
 
     stats = await frontier.stats()
-    assert (stats.done, stats.items) == (1, MOST_PER_PAGE)
+    assert (stats.done, stats.items) == (1, MAX_PER_PAGE)

@@ -11,7 +11,7 @@ import redis.exceptions
 import uvloop
 
 from skitter.frontier.connection import _client
-from skitter.frontier.links import Links
+from skitter.frontier.redis_client import ConnectionCount
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ PING = b"*1\r\n$4\r\nPING\r\n"
 
 @asynccontextmanager
 async def open_connection(url: str) -> AsyncIterator[Any]:
-    client: Any = _client(url, None, Links())
+    client: Any = _client(url, None, ConnectionCount())
     connection = client.connection_pool.make_connection()
     await connection._connect()
     connection._parser.on_connect(connection)
@@ -133,7 +133,7 @@ async def test_a_master_that_became_a_replica_is_asked_no_more_on_that_connectio
     listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
     host, port = listener.sockets[0].getsockname()
     async with listener:
-        client: Any = _client(f"redis://{host}:{port}", None, Links())
+        client: Any = _client(f"redis://{host}:{port}", None, ConnectionCount())
         for _ in range(2):
             with pytest.raises(redis.exceptions.ReadOnlyError):
                 await client.execute_command("EVALSHA", "0" * 40, 0)

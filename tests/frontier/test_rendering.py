@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.rendering import Rendering, Tried, read_rendering, told
+from skitter.frontier.rendering import Rendering, Tried, read_rendering, rendering_field
 from skitter.model import Completion, Feedback, Request
 
 URL = "http://shop.example/book/{}"
@@ -31,7 +31,7 @@ async def test_outcomes_are_counted_by_shape_and_the_old_ones_fade(frontier: Fro
     async def tell(numbers: range, what: Tried) -> None:
         await frontier.add([Request(url=URL.format(i)) for i in numbers])
         for lease in (await frontier.lease(len(numbers))).leases:
-            said = Feedback(rendering=told(lease.url, what))
+            said = Feedback(rendering=rendering_field(lease.url, what))
             await frontier.complete([Completion(lease=lease, feedback=said)])
 
     await tell(range(5), "plain")

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from fuzz.targets import TARGETS, Target
 
-MOST_CPU_S = 2.0  # of one input of a few hundred kilobytes at the most
+MAX_CPU_S = 2.0  # of one input of a few hundred kilobytes at the most
 CHAOS_S = 600.0
 
 
@@ -24,7 +24,7 @@ def bounded(target: Target, data: Any) -> None:
     began = time.thread_time()
     with suppress(*target.errors):
         target.run(data)
-    assert time.thread_time() - began < MOST_CPU_S
+    assert time.thread_time() - began < MAX_CPU_S
 
 
 def fuzz(target: Target, *, examples: int, number: int) -> None:

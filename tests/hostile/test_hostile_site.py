@@ -19,7 +19,7 @@ from hostile.site import ANSWERS, INNOCENT, PAGES
 from waiting import until
 
 HERE = Path(__file__).parent
-MOST_MB = 400
+MAX_MB = 400
 COMPLEX = "takes the parser too much time or memory"
 
 #: What becomes of each evil page: dead for a reason, or done, with or without an item of its own.
@@ -128,7 +128,7 @@ def test_a_crawl_of_a_hostile_site_ends_with_every_innocent_page_stored(machine)
 
     assert machine.call("audit", "hostile").returncode == 0
     assert len(peaks) >= 4
-    assert max(peaks.values()) < MOST_MB, peaks
+    assert max(peaks.values()) < MAX_MB, peaks
 
 
 def events(machine: Machine) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ class Raw:
             leases=len(full),
             links=len(links),
             list=into,
-            tell=0,
+            report=0,
         )
 
     async def extend(self, *claims, ttl_ms=60_000):
@@ -132,9 +132,9 @@ class Raw:
     async def control(self, **fields):
         return await self.call("control", fields.items(), create=0)
 
-    async def allow(self, *, told=0, keep=-1) -> list[int]:
+    async def allow(self, *, granted=0, keep=-1) -> list[int]:
         """granted, ceded, used"""
-        return list(await self.shard.call("allow", told=told, keep=keep))
+        return list(await self.shard.call("allow", granted=granted, keep=keep))
 
     async def grant(self, *shares) -> list[int]:
         """Each share is granted, ceded, used and want."""

@@ -14,7 +14,7 @@ async def shard(make_raw):
 async def test_a_shard_hands_out_what_it_was_granted_and_no_more(shard):
     assert (await shard.lease(5)).fps == []
 
-    assert await shard.allow(told=3) == [3, 0, 0]
+    assert await shard.allow(granted=3) == [3, 0, 0]
 
     assert (await shard.lease(5)).fps == ["1", "2", "3"]
     assert (await shard.lease(5)).fps == []
@@ -22,7 +22,7 @@ async def test_a_shard_hands_out_what_it_was_granted_and_no_more(shard):
 
 
 async def test_it_says_that_it_is_short_only_if_its_share_is_what_holds_pages_back(shard):
-    await shard.allow(told=11)
+    await shard.allow(granted=11)
 
     assert not (await shard.lease(5)).is_short
     assert not (await shard.lease(5)).is_short  # it handed out all it had
@@ -45,20 +45,20 @@ async def test_a_paused_shard_is_not_short(shard):
 
 
 async def test_a_page_that_ends_badly_leaves_its_place_to_another(shard):
-    await shard.allow(told=1)
+    await shard.allow(granted=1)
     await shard.bury(*(await shard.lease(5)).claims)
 
     assert (await shard.lease(5)).fps == ["2"]
 
 
-async def test_what_was_told_before_changes_nothing(shard):
-    await shard.allow(told=5)
+async def test_what_was_granted_before_changes_nothing(shard):
+    await shard.allow(granted=5)
 
-    assert await shard.allow(told=3) == [5, 0, 0]
+    assert await shard.allow(granted=3) == [5, 0, 0]
 
 
 async def test_it_cedes_what_is_more_than_it_may_keep(shard):
-    await shard.allow(told=8)
+    await shard.allow(granted=8)
     await shard.lease(2)
 
     assert await shard.allow(keep=4) == [8, 2, 2]
@@ -67,7 +67,7 @@ async def test_it_cedes_what_is_more_than_it_may_keep(shard):
 
 
 async def test_it_cedes_what_is_more_than_it_has_pages_for(shard):
-    await shard.allow(told=15)
+    await shard.allow(granted=15)
     await shard.lease(7)
 
     assert await shard.allow(keep=9) == [15, 6, 7]
@@ -75,11 +75,11 @@ async def test_it_cedes_what_is_more_than_it_has_pages_for(shard):
 
 async def test_it_cedes_all_while_no_host_may_be_asked(shard, clock):
     await shard.host("a.test", field="blocked_for_ms", value=5000)
-    await shard.allow(told=8)
+    await shard.allow(granted=8)
 
     assert await shard.allow(keep=4) == [8, 8, 0]
 
-    await shard.allow(told=10)
+    await shard.allow(granted=10)
     clock.advance(5)
     assert await shard.allow(keep=4) == [10, 8, 0]
 
@@ -87,7 +87,7 @@ async def test_it_cedes_all_while_no_host_may_be_asked(shard, clock):
 async def test_it_cedes_all_while_loaders_do_not_keep_up(make_raw):
     raw = await make_raw(Layout(shards=3), max_pages=20, max_items=1)
     await raw.add(*"123456789")
-    await raw.allow(told=8)
+    await raw.allow(granted=8)
     [claim] = (await raw.lease(1)).claims
     await raw.complete((*claim, [], [b"item"]))
 
@@ -99,13 +99,13 @@ async def test_a_shard_without_a_limit_has_nothing_to_say(make_raw):
     await raw.control(max_pages="")
     before = await raw.dump()
 
-    assert await raw.allow(told=5, keep=0) == []
+    assert await raw.allow(granted=5, keep=0) == []
 
     assert await raw.dump() == before
 
 
 async def test_a_new_limit_takes_back_what_is_not_used(shard):
-    await shard.allow(told=8)
+    await shard.allow(granted=8)
     await shard.lease(2)
 
     await shard.control(max_pages=7)
@@ -125,7 +125,7 @@ async def test_a_limit_that_comes_late_counts_what_was_used_before_it(shard):
 
 
 async def test_another_setting_takes_nothing_back(shard):
-    await shard.allow(told=8)
+    await shard.allow(granted=8)
 
     await shard.control(delay_ms=5, state="pause")
 

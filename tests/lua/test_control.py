@@ -126,7 +126,7 @@ VERBS: Any = {
     "add": ([("1", "a.test", 0, 0, b"body")], {"links": 0}),
     "lease": ([], {"limit": 1, "ttl_ms": 1000, "lane": ""}),
     "extend": ([("1", "token")], {"ttl_ms": 1000}),
-    "complete": ([("1", "token", "", "")], {"leases": 1, "links": 0, "list": "", "tell": 0}),
+    "complete": ([("1", "token", "", "")], {"leases": 1, "links": 0, "list": "", "report": 0}),
     "retry": ([("1", "token", 0, "error", "")], {}),
     "bury": ([("1", "token", "reason", "")], {}),
     "release": ([("1", "token", 0)], {}),

@@ -16,8 +16,8 @@ async def polite(make_raw):
     return raw
 
 
-async def depart(raw, moment_ms=0, *, ago_ms=-1, most_ms=-1, hold_ms=0):
-    ask = [HOST, moment_ms, ago_ms, most_ms, hold_ms]
+async def depart(raw, moment_ms=0, *, ago_ms=-1, max_wait_ms=-1, hold_ms=0):
+    ask = [HOST, moment_ms, ago_ms, max_wait_ms, hold_ms]
     wait_ms, granted_ms = await raw.shard.call("depart", ask)
     return wait_ms, granted_ms
 
@@ -52,7 +52,7 @@ async def test_a_turn_that_nobody_had_another_since_is_moved_to_now(polite, cloc
     await polite.lease(1)
     clock.advance(0.9)
 
-    assert await depart(polite, turn, most_ms=0) == (0, clock())
+    assert await depart(polite, turn, max_wait_ms=0) == (0, clock())
 
     clock.advance(0.5)
     assert (await polite.lease(1)).fps == []
@@ -66,28 +66,28 @@ async def test_late_behind_somebody_elses_turn_the_next_moment_is_reserved(polit
     await polite.lease(1)
     clock.advance(0.1)
 
-    assert await depart(polite, first, most_ms=5000) == (GAP_MS - 100, second + GAP_MS)
-    assert await depart(polite, first, most_ms=5000) == (2 * GAP_MS - 100, second + 2 * GAP_MS)
+    assert await depart(polite, first, max_wait_ms=5000) == (GAP_MS - 100, second + GAP_MS)
+    assert await depart(polite, first, max_wait_ms=5000) == (2 * GAP_MS - 100, second + 2 * GAP_MS)
 
 
 async def test_a_moment_that_is_held_is_ours_as_long_and_the_next_turn_is_after_it(polite, clock):
     await polite.lease(1)
     clock.advance(0.1)
 
-    wait_ms, moment_ms = await depart(polite, clock() - 100, most_ms=0, hold_ms=500)
+    wait_ms, moment_ms = await depart(polite, clock() - 100, max_wait_ms=0, hold_ms=500)
     assert (wait_ms, moment_ms) == (0, clock() + 500)
 
     clock.advance(0.6)
-    assert await depart(polite, moment_ms, most_ms=0) == (0, clock())
-    assert await depart(polite, most_ms=5000, hold_ms=500) == (GAP_MS, clock() + GAP_MS + 500)
-    assert await depart(polite, most_ms=5000) == (2 * GAP_MS + 500, clock() + 2 * GAP_MS + 500)
+    assert await depart(polite, moment_ms, max_wait_ms=0) == (0, clock())
+    assert await depart(polite, max_wait_ms=5000, hold_ms=500) == (GAP_MS, clock() + GAP_MS + 500)
+    assert await depart(polite, max_wait_ms=5000) == (2 * GAP_MS + 500, clock() + 2 * GAP_MS + 500)
 
 
 async def test_a_wait_that_is_too_long_reserves_nothing(polite, clock):
     turn = clock()
     await polite.lease(1)
 
-    assert await depart(polite, ago_ms=0, most_ms=500) == (-1, 0)
+    assert await depart(polite, ago_ms=0, max_wait_ms=500) == (-1, 0)
 
     assert (await polite.known()).asked_at == turn
 
@@ -96,14 +96,17 @@ async def test_a_second_request_of_an_attempt_keeps_the_delay_from_its_first(pol
     await polite.lease(1)
     clock.advance(0.4)
 
-    assert await depart(polite, ago_ms=100, most_ms=5000) == (GAP_MS - 100, clock() + GAP_MS - 100)
+    assert await depart(polite, ago_ms=100, max_wait_ms=5000) == (
+        GAP_MS - 100,
+        clock() + GAP_MS - 100,
+    )
 
 
 async def test_the_delay_is_the_hosts_own(polite, clock):
     await polite.host(HOST, field="delay_ms", value=3000)
     await polite.lease(1)
 
-    assert await depart(polite, ago_ms=0, most_ms=5000) == (
+    assert await depart(polite, ago_ms=0, max_wait_ms=5000) == (
         3000 + SLACK_MS,
         clock() + 3000 + SLACK_MS,
     )
@@ -150,18 +153,18 @@ async def test_a_host_that_has_a_rest_grants_no_moment(polite, clock):
     await polite.lease(1)
     await polite.host(HOST, field="blocked_for_ms", value=60_000)
 
-    assert await depart(polite, turn, most_ms=90_000) == (-1, 0)
+    assert await depart(polite, turn, max_wait_ms=90_000) == (-1, 0)
 
     assert (await polite.known()).asked_at == turn
     clock.advance(60)
-    assert (await depart(polite, turn, most_ms=0))[0] == 0
+    assert (await depart(polite, turn, max_wait_ms=0))[0] == 0
 
 
 async def test_a_moment_that_was_reserved_stays_when_a_lease_runs_out(polite, clock):
     await polite.lease(1, ttl_ms=1500)
     clock.advance(GAP_MS / 1000)
     await polite.lease(1)
-    wait_ms, moment_ms = await depart(polite, ago_ms=0, most_ms=9000)
+    wait_ms, moment_ms = await depart(polite, ago_ms=0, max_wait_ms=9000)
     clock.advance(0.5)
 
     await polite.reap()

@@ -15,7 +15,7 @@ async def finish(raw, claim, *, depth, reach=1, links=(), items=()):
     """Complete a page whose links were offered as those of `depth`."""
     brings = f"{len(links)} {len(items)} {depth} {reach}"
     each = [(*claim, brings, ""), *links, (b"packed",), *((item,) for item in items)]
-    return await raw.call("complete", each, leases=1, links=len(links), list="", tell=0)
+    return await raw.call("complete", each, leases=1, links=len(links), list="", report=0)
 
 
 async def finish_a_page(raw, fp="1", *, depth, **about):
@@ -75,7 +75,7 @@ async def test_a_page_that_is_done_is_opened_again_by_a_shorter_way(raw):
     assert await raw.read("reopenable") == {"1": 1}
     assert (await raw.stats())["reopened"] == 1
     assert (await raw.lease()).to_reopen == 1
-    assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=5000) == [
+    assert await raw.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=5000) == [
         b"1",
         b"1",
         b"packed",
@@ -125,7 +125,7 @@ async def test_without_a_limit_all_that_waits_is_opened_again(raw):
     await raw.control(max_depth="")
 
     assert (await raw.lease()).to_reopen == 1
-    assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=5000) == [
+    assert await raw.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=5000) == [
         b"1",
         b"3",
         b"packed",
@@ -161,19 +161,19 @@ async def test_one_client_at_a_time_opens_pages_again(raw, make_raw):
     await raw.add("1", depth=1)
     other = await make_raw()
 
-    assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=60_000)
-    assert await other.shard.call("reopen", most=5, most_bytes=999, ttl_ms=60_000) == []
+    assert await raw.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=60_000)
+    assert await other.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=60_000) == []
     assert await raw.shard.call("reopened", []) == 0
-    assert await other.shard.call("reopen", most=5, most_bytes=999, ttl_ms=60_000)
+    assert await other.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=60_000)
 
 
 async def test_whoever_vanishes_is_followed_by_another(raw, make_raw):
     await finish_a_page(raw, depth=2)
     await raw.add("1", depth=1)
     other = await make_raw()
-    await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=1)
+    await raw.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=1)
 
-    while not await other.shard.call("reopen", most=5, most_bytes=999, ttl_ms=1):
+    while not await other.shard.call("reopen", limit=5, max_bytes=999, ttl_ms=1):
         pass  # until the first one's time is up
 
 
@@ -279,8 +279,8 @@ async def test_pages_with_many_links_are_opened_again_one_by_one(raw):
         await finish_a_page(raw, fp, depth=2)
         await raw.add(fp, depth=1)
 
-    async def opened(most_bytes):
-        rows = await raw.shard.call("reopen", most=5, most_bytes=most_bytes, ttl_ms=60_000)
+    async def opened(max_bytes):
+        rows = await raw.shard.call("reopen", limit=5, max_bytes=max_bytes, ttl_ms=60_000)
         await raw.shard.call("reopened")
         return [fp.decode() for fp in rows[::3]]
 

@@ -33,7 +33,7 @@ CALLS: Any = {
             (b"i",),
             (b"j",),
         ],
-        {"leases": 2, "links": 1, "list": "", "tell": 1},
+        {"leases": 2, "links": 1, "list": "", "report": 1},
     ),
     "retry": lambda t: ([("1", t, 500, "error", FEEDBACK), ("2", "nonsense", 0, "", b"")], {}),
     "bury": lambda t: ([("1", t, "reason", FEEDBACK), ("2", "nonsense", "", b"")], {}),
@@ -53,7 +53,7 @@ CALLS: Any = {
     ),
     "increment": lambda t: (
         [("books", "", "2.5", b""), ("parse", "success", "1", encode([1500, 16, 1]))],
-        {"most": 5, "keep_s": 600},
+        {"limit": 5, "keep_s": 600},
     ),
     "measure": lambda t: (
         [
@@ -86,11 +86,11 @@ IDEMPOTENT: Any = {
     "claim_callback": lambda t: ([], {"claim": "me", "ttl_ms": 9000}),
     "finish_callback": lambda t: ([], {"claim": "me", "value": "it"}),
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
-    "allow": lambda t: ([], {"told": 9, "keep": 1}),
+    "allow": lambda t: ([], {"granted": 9, "keep": 1}),
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
     "spare": lambda t: ([], {"name": "me", "wanted": 2}),
     "sink": lambda t: ([], {"place": "books.db", "instead": ""}),
-    "reopen": lambda t: ([], {"most": 2, "most_bytes": 99, "ttl_ms": 9000}),
+    "reopen": lambda t: ([], {"limit": 2, "max_bytes": 99, "ttl_ms": 9000}),
     "reopened": lambda t: ([("7", "1", ""), ("8", "1", 5)], {}),
     "open_sessions": lambda t: (
         [("a.test/", 1, ""), ("b.test/", 0, "")],

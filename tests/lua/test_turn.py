@@ -9,8 +9,10 @@ from skitter.frontier.turns import HELD_S, Place, begin_rest, give_back, take_tu
 
 @pytest.fixture
 def ask(frontier, job):
-    async def ask(delay_s=1.0, most_s=60.0, moment_ms=0, name=job):
-        return await take_turn(frontier, name, delay_s=delay_s, most_s=most_s, moment_ms=moment_ms)
+    async def ask(delay_s=1.0, max_wait_s=60.0, moment_ms=0, name=job):
+        return await take_turn(
+            frontier, name, delay_s=delay_s, max_wait_s=max_wait_s, moment_ms=moment_ms
+        )
 
     return ask
 
@@ -30,7 +32,7 @@ async def test_clocks_know_nothing_of_each_other(ask, job):
 async def test_a_wait_that_is_too_long_is_told_and_reserves_nothing(ask, clock):
     await ask()
 
-    assert await ask(delay_s=9, most_s=5) == (9, 0)
+    assert await ask(delay_s=9, max_wait_s=5) == (9, 0)
     assert await ask() == (1, clock() + 1000)
 
 
@@ -55,7 +57,7 @@ async def test_a_rest_holds_for_all_and_a_shorter_one_does_not_end_it(frontier, 
     await begin_rest(frontier, job, for_s=60)
     await begin_rest(frontier, job, for_s=10)
 
-    assert await ask(delay_s=0, most_s=30) == (60, 0)
+    assert await ask(delay_s=0, max_wait_s=30) == (60, 0)
     clock.advance(60)
     assert (await ask()).wait_s == 0
 
@@ -75,14 +77,14 @@ async def test_what_makes_no_sense_is_begun_anew(frontier, server, job, ask):
 
 
 async def test_no_more_are_under_way_than_whoever_asks_allows(frontier, job, clock):
-    async def ask(name, most=1):
-        place = Place(name, most)
-        return await take_turn(frontier, job, place, delay_s=0.0, most_s=60.0)
+    async def ask(name, limit=1):
+        place = Place(name, limit)
+        return await take_turn(frontier, job, place, delay_s=0.0, max_wait_s=60.0)
 
     assert (await ask("a")).moment_ms
     assert (await ask("a")).moment_ms  # its second request
     assert not (await ask("b")).moment_ms
-    assert (await ask("b", most=2)).moment_ms
+    assert (await ask("b", limit=2)).moment_ms
     await give_back(frontier, job, Place("a", 1))
     assert not (await ask("a")).moment_ms
     await give_back(frontier, job, Place("b", 1))

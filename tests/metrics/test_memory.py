@@ -11,7 +11,7 @@ from skitter.metrics.slots import COUNT_GRAINS, SLOTS, TABLE_GRAINS, TIMING_GRAI
 from skitter.metrics.spread import DOUBLINGS
 
 #: As docs/howto/metrics.md says.
-MOST_MB, USUAL_MB = 68, 17
+MAX_MB, USUAL_MB = 68, 17
 LAST_SLOT_MS = 1_700_000_000_000 // 21_600_000 * 21_600_000 + 21_599_000
 
 
@@ -59,7 +59,7 @@ async def test_the_worst_week_has_the_size_that_the_docs_say(frontier, clock):
         frontier, batch(range(LOWEST, HIGHEST + 1), 2 * MEMBERS, "x" * 56, spread=DOUBLINGS)
     )
 
-    assert MOST_MB / 2 < await size_mb(frontier) <= MOST_MB
+    assert MAX_MB / 2 < await size_mb(frontier) <= MAX_MB
 
 
 async def test_a_busy_week_has_the_size_that_the_docs_say(frontier, clock):

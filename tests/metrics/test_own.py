@@ -17,7 +17,7 @@ import skitter
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier import own_metrics
 from skitter.frontier.own_metrics import OwnMetrics
-from skitter.metrics.own import MOST_ROWS, OwnBatch
+from skitter.metrics.own import MAX_ROWS, OwnBatch
 from waiting import until
 
 LEAST_S = 1e-4  # the first bucket holds what is shorter
@@ -165,7 +165,7 @@ def test_a_server_that_is_away_costs_nothing_but_the_figures(tmp_path):
     metrics = skitter.Metrics(redis=f"unix://{tmp_path}/nothing.sock")
     for n in range(20_000):
         metrics.increment(f"n{n}", tags={"n": n})
-        assert len(metrics._batch.counts) <= MOST_ROWS
+        assert len(metrics._batch.counts) <= MAX_ROWS
     with pytest.raises(SkitterError):
         metrics.stats("n1")
     metrics.close()
@@ -245,7 +245,7 @@ async def test_days_are_told_apart_and_kept_for_seven(server, clock):
 
 
 async def test_a_day_has_only_so_many_rows(server, clock, monkeypatch):
-    monkeypatch.setattr(own_metrics, "MOST_ROWS", 10)
+    monkeypatch.setattr(own_metrics, "MAX_ROWS", 10)
     own = OwnMetrics.on(server, clock=clock)
     clock.now_ms = 40_000 * 86_400_000
     batch = OwnBatch()

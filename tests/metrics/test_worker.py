@@ -15,7 +15,7 @@ from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.metrics import read_history, read_table, record
 from skitter.logs import ClusterLog
-from skitter.metrics.recorder import MOST_KINDS
+from skitter.metrics.recorder import MAX_KINDS
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
 from skitter.spider import Spider
@@ -199,13 +199,13 @@ async def test_a_stop_while_figures_are_on_their_way_does_not_count_them_twice(
 
 async def test_a_process_keeps_only_so_many_hosts_apart(frontier):
     figures = Figures()
-    for n in range(MOST_KINDS + 500):
+    for n in range(MAX_KINDS + 500):
         figures.add_exchange(("ok", "2xx", f"h{n}.test", "", ""), size=1, ms=1.0)
 
     await figures.send(frontier)
 
     rows = await read_table(frontier, "host")
-    assert sum(row.ok for row in rows) == MOST_KINDS + 500
+    assert sum(row.ok for row in rows) == MAX_KINDS + 500
     assert next(row for row in rows if row.name == "other").ok >= 500
 
 

@@ -130,7 +130,7 @@ class Worker:
                 await self.frontier.release([lease])
             case "vanish":  # while it opens pages again: it took them, and did nothing
                 for shard in self.frontier.shards:
-                    await shard.call("reopen", most=9, most_bytes=999, ttl_ms=1)
+                    await shard.call("reopen", limit=9, max_bytes=999, ttl_ms=1)
             case _:
                 await self.lease()
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.admin.actions import Deed, note_action, read_actions
+from skitter.frontier.admin.actions import NewAction, note_action, read_actions
 
 
 async def test_every_change_over_http_is_a_line_with_the_name_of_its_token(web, frontier, job):
@@ -26,8 +26,8 @@ async def test_looking_is_not_a_change(web, frontier, job):
 
 async def test_the_log_comes_in_parts(web, server, job):
     for number in range(5):
-        await note_action(server, "me", Deed(job, "set", f"n={number}"))
-        await note_action(server, "me", Deed("another job", "set"))
+        await note_action(server, "me", NewAction(job, "set", f"n={number}"))
+        await note_action(server, "me", NewAction("another job", "set"))
     seen, query = list[str](), {"limit": "2"}
     while True:
         answer = (await web.get(f"/api/jobs/{job}/actions", params=query)).json()
@@ -46,7 +46,7 @@ async def test_a_cursor_that_makes_no_sense_is_a_problem(web, frontier, job):
 
 
 async def test_what_was_done_is_cut_and_has_no_passwords(server, job):
-    await note_action(server, "me", Deed(job, "set", "proxy=http://u:secret@h/ " + "x" * 9999))
+    await note_action(server, "me", NewAction(job, "set", "proxy=http://u:secret@h/ " + "x" * 9999))
 
     [one] = await read_actions(server, job)
 

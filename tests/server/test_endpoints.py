@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from conftest import rude
-from skitter import story
+from skitter import explain
 from skitter.frontier.admin.dead import kind_of
 from skitter.frontier.admin.items import RejectedItem, reject_items
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
@@ -307,7 +307,7 @@ async def test_nobody_waits_while_scrapy_is_imported_for_a_look_up(web, frontier
         assert answered.wait(20)
         return []
 
-    monkeypatch.setattr(story, "_identities", identities)
+    monkeypatch.setattr(explain, "_identities", identities)
     looking = asyncio.create_task(web.get(f"/api/jobs/{job}/url?url=http://a.test/never"))
     await asyncio.to_thread(begun.wait)
     assert (await web.get("/api/jobs")).status_code == 200

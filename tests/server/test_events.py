@@ -164,7 +164,7 @@ async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, 
     [channel] = site.events.channels.values()
     big = channels.message("big", "x" * 100_000)
     while channel.listeners:
-        channel._tell(big)
+        channel._broadcast(big)
         await asyncio.sleep(0)
 
     assert not site.events.channels

@@ -118,7 +118,7 @@ async def test_pushes_do_not_wait_for_one_that_redis_holds_up(
         at_once = site.pushes._jobs[job]._at_once
     finally:
         await server.command("CLIENT", "UNPAUSE")
-    assert at_once == pushes.MOST_AT_ONCE
+    assert at_once == pushes.MAX_AT_ONCE
     assert [one.json()["new"] for one in await answers] == [1] * 20
     assert (await frontier.stats()).pending == 21
 
@@ -144,7 +144,7 @@ async def test_a_full_queue_is_for_later(web, make_frontier, job):
 
 
 async def test_more_than_the_frontier_takes_in_is_for_later(web, frontier, job, monkeypatch):
-    monkeypatch.setattr(pushes, "MOST_WAITING", -1)
+    monkeypatch.setattr(pushes, "MAX_WAITING", -1)
     answer = await web.post(f"/api/jobs/{job}/urls", json={"urls": ["http://a.test/"]})
 
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")

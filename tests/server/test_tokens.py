@@ -194,9 +194,9 @@ def test_failures_are_forgotten_after_a_while_and_bounded():
     with pytest.raises(Refusal):
         failures.check("a", 1.0)
     failures.check("a", rules.FAILURES_S + 1)
-    for i in range(2 * rules.MOST_ADDRESSES):
+    for i in range(2 * rules.MAX_ADDRESSES):
         failures.note(str(i), 0.0)
-    assert len(failures._times) == rules.MOST_ADDRESSES
+    assert len(failures._times) == rules.MAX_ADDRESSES
 
 
 async def test_the_own_token_is_made_once_and_kept_for_its_owner_alone(server, tmp_path):

@@ -28,7 +28,7 @@ from skitter.frontier.admin.webhooks import (
 )
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Request, State
-from skitter.server.webhooks import MOST_TRIES, Sender, occasions, wait_s
+from skitter.server.webhooks import MAX_TRIES, Sender, occasions, wait_s
 from skitter.watch import Overview
 from web import Answer, Asked, serve_web
 
@@ -150,7 +150,7 @@ async def test_a_message_that_nobody_ever_takes_is_given_up_and_that_is_logged(
     await hook_of(frontier, receiver)
     [hook] = await list_webhooks(frontier)
     body = '{"on": "dead"}'
-    last = Delivery(id="d1", webhook=hook.id, on="dead", body=body, tries=MOST_TRIES - 1)
+    last = Delivery(id="d1", webhook=hook.id, on="dead", body=body, tries=MAX_TRIES - 1)
     await save_delivery(frontier, last)
     await Sender(server).look_at(frontier)
 

@@ -156,6 +156,20 @@ def test_a_file_that_was_moved_away_is_begun_anew(path: Path):
     assert ids_in(path) == [row_id(0)]
 
 
+def test_a_crawl_without_items_leaves_an_empty_file(path: Path):
+    write(path, [])
+    write(path, [])
+    assert path.read_bytes() == b""
+
+
+def test_a_file_that_was_removed_with_its_rows_stays_away_until_there_are_others(path: Path):
+    """An empty one would hide that they are lost."""
+    write(path, [result(0, {"n": 1})])
+    path.unlink()
+    write(path, [])
+    assert not path.exists()
+
+
 def test_a_file_that_somebody_cut_is_not_continued(path: Path):
     write(path, results([{"n": 1}, {"n": 2}]))
     os.truncate(path, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.page import Page
-from skitter.page.signals import MOST_USES, has_signals, spell
+from skitter.page.signals import MAX_USES, has_signals, spell
 
 
 def page(html: str = "", *headers: str, robots: str = "") -> Page:
@@ -58,7 +58,7 @@ def test_uses_that_are_allowed_or_reserved(html, headers, robots, usage):
 
 def test_a_page_cannot_name_uses_without_end():
     header = ", ".join(f"use-{n}=n" for n in range(1000))
-    assert len(page("", f"Content-Usage: {header}").usage) == MOST_USES
+    assert len(page("", f"Content-Usage: {header}").usage) == MAX_USES
 
 
 def test_nearly_all_pages_are_passed_over_without_parsing():

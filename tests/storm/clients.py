@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from storm.crawl import Crawl
     from storm.site import Site
 
-MOST = 20  # in one push
+MAX_URLS = 20  # in one push
 
 
 @dataclass
@@ -32,8 +32,8 @@ class Clients:
 
     async def push(self, client: AsyncClient) -> None:
         """Islands, one after the other. Who hears nothing does not ask again."""
-        for first in count(self.site.pages, MOST):
-            numbers = set(range(first, first + self.chance.randint(1, MOST)))
+        for first in count(self.site.pages, MAX_URLS):
+            numbers = set(range(first, first + self.chance.randint(1, MAX_URLS)))
             self.pushed |= numbers
             with suppress(SkitterError):
                 await client.push("storm", [self.site.url(one) for one in sorted(numbers)])

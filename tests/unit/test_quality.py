@@ -144,5 +144,5 @@ def test_windows_add_up():
 
 
 def test_a_sparkline_has_a_bar_per_value():
-    assert sparkline([0, 0.5, 1, None, 2], most=1) == "▁▅█·█"
-    assert sparkline([0, 0], most=0) == "▁▁"
+    assert sparkline([0, 0.5, 1, None, 2], peak=1) == "▁▅█·█"
+    assert sparkline([0, 0], peak=0) == "▁▁"

@@ -204,12 +204,12 @@ async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontie
     delivery.add(Buried(Failure(lease=two, error="404")))
     real, failures = frontier.bury, [ServerUnreachable("away.")]
 
-    async def bury(graves):
+    async def bury(batch):
         if failures:
             raise failures.pop()
-        return await real(graves)
+        return await real(batch)
 
-    monkeypatch.setattr(type(frontier), "bury", lambda self, graves: bury(graves))
+    monkeypatch.setattr(type(frontier), "bury", lambda self, batch: bury(batch))
 
     await delivery.flush()
 

@@ -34,7 +34,7 @@ from skitter.settings.proxy import make_route
 from skitter.spider import Spider
 from skitter.worker.assembly import open_worker
 from skitter.worker.ledger import Ledger
-from skitter.worker.routed import RoutedFetcher, RoutedRenderer, open_book
+from skitter.worker.routed import RoutedFetcher, RoutedRenderer, open_routes
 from skitter.worker.routes import Routes
 
 PAGE = b"<title>Books</title>" + b"x" * 500
@@ -88,8 +88,8 @@ class Town:
             Ledger(FleetRoutes.on(self.server), self.note, exits.keys()) as ledger,
         ):
             choice = RouteOptions(**options)
-            book = Routes(exits, ledger, choice, fetch, chance=Random(seed))
-            yield RoutedFetcher(inner, book, Guard(), api)
+            opened = Routes(exits, ledger, choice, fetch, chance=Random(seed))
+            yield RoutedFetcher(inner, opened, Guard(), api)
 
     async def counts(self, proxy: str) -> dict[str, float]:
         known = await FleetRoutes.on(self.server).settle()
@@ -344,10 +344,10 @@ async def test_workers_of_a_region_use_its_routes(server, town):
         town.route("anywhere"),
     )
     config = WorkerConfig(proxies=routes, routes=RouteOptions(region="eu"))
-    async with open_book(server, config, town.note) as (book, _):
-        assert set(book.exits) == {town.name("here"), town.name("anywhere")}
-    async with open_book(server, WorkerConfig(proxies=routes), town.note) as (book, _):
-        assert len(book.exits) == 3
+    async with open_routes(server, config, town.note) as (opened, _):
+        assert set(opened.exits) == {town.name("here"), town.name("anywhere")}
+    async with open_routes(server, WorkerConfig(proxies=routes), town.note) as (opened, _):
+        assert len(opened.exits) == 3
 
 
 # --- whole workers --------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ async def test_the_clock_of_the_host_itself_counts_from_when_the_request_left(op
     clock.advance(20)
     await gate.leave()
 
-    await gate.departures.tell([lease])
+    await gate.departures.report([lease])
 
     assert (await rests_s(frontier, lease) or 0) > 29
 

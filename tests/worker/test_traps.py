@@ -235,7 +235,7 @@ async def strict(server, job):
 
 
 #: Times the budget, with a last look at a fifth of it.
-MOST_BY_NEWS, MOST_BY_ITEMS = 2**5 + 2**5 // 5, 2**10 + 2**10 // 5
+MAX_BY_NEWS, MAX_BY_ITEMS = 2**5 + 2**5 // 5, 2**10 + 2**10 // 5
 
 
 @pytest.mark.parametrize("site", [demo_calendar, maze])
@@ -249,7 +249,7 @@ async def test_without_a_budget_nothing_holds_a_crawl_back(server, job, site):
 async def test_a_maze_with_a_way_home_and_unique_text_does_not_pass(strict):
     async with serve_web(bounded(maze)) as web:
         await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
-        assert len(web.paths()) == MOST_BY_NEWS + 2
+        assert len(web.paths()) == MAX_BY_NEWS + 2
     stats = await strict.stats()
     assert (stats.trapped > 50, stats.crawled) == (True, True)
 
@@ -262,7 +262,7 @@ async def test_a_maze_that_links_to_some_fixed_pages_of_its_own_does_not_pass(st
 
     async with serve_web(bounded(site)) as web:
         await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
-        assert len(web.paths()) <= 2 * MOST_BY_NEWS + 2
+        assert len(web.paths()) <= 2 * MAX_BY_NEWS + 2
 
 
 async def test_a_maze_of_two_shapes_does_not_pass(strict):
@@ -273,7 +273,7 @@ async def test_a_maze_of_two_shapes_does_not_pass(strict):
 
     async with serve_web(bounded(site)) as web:
         await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
-        assert len(web.paths()) <= 2 * MOST_BY_NEWS + 1
+        assert len(web.paths()) <= 2 * MAX_BY_NEWS + 1
 
 
 async def test_a_maze_of_random_words_in_the_root_does_not_pass(strict):
@@ -285,7 +285,7 @@ async def test_a_maze_of_random_words_in_the_root_does_not_pass(strict):
 
     async with serve_web(bounded(site)) as web:
         await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
-        assert len(web.paths()) <= 100 + MOST_BY_NEWS + 1
+        assert len(web.paths()) <= 100 + MAX_BY_NEWS + 1
 
 
 async def test_a_maze_with_an_item_on_each_page_does_not_pass(strict):
@@ -299,7 +299,7 @@ async def test_a_maze_with_an_item_on_each_page_does_not_pass(strict):
     async with serve_web(bounded(maze, 2000)) as web:
         spider.start = [web.url()]
         await web.crawl(strict, spider, concurrency=8)
-        assert len(web.paths()) == MOST_BY_ITEMS + 2
+        assert len(web.paths()) == MAX_BY_ITEMS + 2
     assert (await strict.stats()).crawled
 
 

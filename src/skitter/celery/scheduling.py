@@ -27,7 +27,7 @@ from skitter.celery.registry import (
     unregister_if_over,
     unregister_job,
 )
-from skitter.engine.liveness import gone, reclaim
+from skitter.engine.liveness import find_dead, reclaim
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.fleet.supervisor import STOP_S, TICK_S
@@ -101,8 +101,8 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
     """Send missing pumps; surplus ones lose their permits."""
     await reclaim_leases(frontier)
     capacity = await read_capacity(frontier.server, spec.job)
-    wish = await wanted_workers(frontier)
-    wanted = wanted_pumps(spec, stats, wish=wish, capacity=capacity)
+    requested = await wanted_workers(frontier)
+    wanted = wanted_pumps(spec, stats, requested=requested, capacity=capacity)
     for lane, number in by_lane(spec, wanted).items():
         for permit in await issue_permits(frontier, number, ttl_s=SENT_S, lane=lane):
             await send(runtime, frontier, spec, "skitter.pump", permit)
@@ -120,7 +120,7 @@ async def reclaim_leases(frontier: Frontier) -> None:
     """Return the leases of dead pumps to the queue before they expire. Not while the process still
     runs: then a handler blocks it, and has until its lease expires."""
     pumps = [one for one in await heartbeats(frontier) if one.kind == "celery"]
-    dead = await gone(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
+    dead = await find_dead(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
     for one, taken in await reclaim(frontier, dead):
         returned = f"{some(taken, 'request')} returned to the queue"
         text = f"process {one.pid} on {one.host} was killed, or a page blocked it; {returned}"
@@ -166,12 +166,12 @@ class Capacity:
         return self.jobs > 1 and self.others + 1 > max(1, self.slots - 1)
 
 
-def wanted_pumps(spec: JobSpec, stats: Stats, *, wish: int | None, capacity: Capacity) -> int:
+def wanted_pumps(spec: JobSpec, stats: Stats, *, requested: int | None, capacity: Capacity) -> int:
     """What the operator (`skitter scale`) or the caller set; otherwise as many as the work needs,
     within the free slots. Pure."""
     if stats.state is State.PAUSED:
         return 1  # it waits for the job to be resumed
-    asked = spec.pumps if wish is None else wish
+    asked = spec.pumps if requested is None else requested
     if asked:
         return min(asked, capacity.slots) if capacity.slots else asked
     return max(1, min(capacity.free, -(-stats.remaining // REQUESTS_PER_WORKER)))
@@ -223,7 +223,7 @@ class CeleryPool:
     runtime: Runtime
     frontier: Frontier
     spec: JobSpec
-    tell: Callable[[str], None]
+    progress: Callable[[str], None]
     _started_at: float = field(default_factory=time.monotonic)
     _warned: bool = False
     _log_read_to: str = "-"
@@ -241,7 +241,7 @@ class CeleryPool:
         if not self._warned and time.monotonic() - self._started_at > NO_WORKER_S:
             self._warned = True
             if not await count_slots(server):
-                self.tell(NO_WORKER)
+                self.progress(NO_WORKER)
 
     async def _show_errors(self) -> None:
         """Show why a pump could not start, e.g. its worker has another secret, or no such file."""
@@ -249,7 +249,7 @@ class CeleryPool:
         for event in await read_log(self.frontier, self._log_read_to):
             self._log_read_to = event.id
             if event.level == "error" and not first:
-                self.tell(event.text)
+                self.progress(event.text)
 
     async def running(self) -> int:
         return sum(one.kind == "celery" for one in await live_workers(self.frontier))

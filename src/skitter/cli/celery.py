@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skitter.cli.common import Directory, Redis, settings
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
 from skitter.settings import BrowserOptions
@@ -65,9 +65,9 @@ def celery(
     with ExitStack() as stack:
         found = runtime_of(default_app()).where
         if found.redis_url is None:
-            stack.enter_context(hold(found.directory, progress=tell))
+            stack.enter_context(hold(found.directory, progress=print_progress))
         else:
-            tell(f"on {redact(found.redis_url)}")
+            print_progress(f"on {redact(found.redis_url)}")
         code = run_command(words)
     raise typer.Exit(code)
 
@@ -101,7 +101,7 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
             "server that the workers use."
         )
     if runtime.secret is None:
-        tell(UNSIGNED)
+        print_progress(UNSIGNED)
     target, config = _absolute(plan.target), _sent(plan)
     spec = JobSpec(
         job=frontier.job,
@@ -111,7 +111,9 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
         pumps=plan.processes,
         config=config,
     )
-    return CeleryPool(runtime=runtime, frontier=frontier, spec=runtime.sign(spec), tell=tell)
+    return CeleryPool(
+        runtime=runtime, frontier=frontier, spec=runtime.sign(spec), progress=print_progress
+    )
 
 
 def _sent(plan: Plan) -> WorkerConfig:

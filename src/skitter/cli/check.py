@@ -22,6 +22,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import emit_json, err, out, pairs, plain, remark, say
+from skitter.explain import explain_url
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.report import AuditReport
@@ -31,7 +32,6 @@ from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
 from skitter.report import some
-from skitter.story import tell_story
 
 
 def audit_job(
@@ -107,7 +107,7 @@ def explain(
     async def work(frontier: Frontier) -> list[Explanation]:
         if every:
             return await why_all(frontier, url)
-        return [await tell_story(frontier, url, method=method, body=as_bytes(body))]
+        return [await explain_url(frontier, url, method=method, body=as_bytes(body))]
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:

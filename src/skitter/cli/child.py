@@ -59,12 +59,12 @@ def main(words: list[str]) -> None:
             sys.exit(error.exit_code)
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr)  # a file that the parent reads
 
 
 def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
-    from skitter.engine.collector import spare_what_is_loaded
+    from skitter.engine.collector import freeze_loaded_objects
     from skitter.engine.pulse import is_orphan
     from skitter.spider import load_spider
     from skitter.worker.assembly import open_worker
@@ -77,7 +77,7 @@ def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
     options = WorkerOptions.of(config, parent=parent, stuck_log=stuck_log)
 
     async def work() -> None:
-        async with open_server(where, progress=_tell) as server:
+        async with open_server(where, progress=_print_progress) as server:
             name = client_name(mark=os.environ.get(MARK))
             wait = config.keep_alive
             while (frontier := await _find(server, job, client=name, wait=wait)) is None:
@@ -85,7 +85,7 @@ def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
                     return
                 await asyncio.sleep(GONE_S)
             async with open_worker(frontier, spider, config, options=options) as one:
-                spare_what_is_loaded()
+                freeze_loaded_objects()
                 await run_to_the_end(one)
 
     return work
@@ -122,4 +122,4 @@ def _loader(job: str, parent: int, config: WorkerConfig, *, transform: str) -> W
     where = find_server()
     change = load_transform(transform, config.arguments) if transform else None
     destination = Destination(os.environ[LOAD_TO], job, where.directory)
-    return LoaderProcess(where, destination, change, parent=parent, tell=_tell).run
+    return LoaderProcess(where, destination, change, parent=parent, progress=_print_progress).run

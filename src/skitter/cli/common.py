@@ -11,9 +11,9 @@ import typer
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.errors import BadOption, SkitterError, UsageError
-from skitter.frontier.admin.actions import Deed, note_action, this_user
+from skitter.frontier.admin.actions import NewAction, note_action, this_user
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -74,25 +74,25 @@ def confirm(question: str, *, what: str) -> None:
 
 
 def on_server(
-    where: Settings, work: Callable[[Server], Awaitable[T]], *, deed: Deed | None = None
+    where: Settings, work: Callable[[Server], Awaitable[T]], *, action: NewAction | None = None
 ) -> T:
-    """Run `work` on the configured server. `deed` goes into the action log."""
+    """Run `work` on the configured server. `action` goes into the action log."""
 
     async def main() -> T:
-        async with open_server(where, progress=tell) as server:
+        async with open_server(where, progress=print_progress) as server:
             result = await work(server)
-            if deed:
-                await _note(server, deed)
+            if action:
+                await _note(server, action)
             return result
 
     return uvloop.run(main())
 
 
-async def _note(server: Server, deed: Deed) -> None:
+async def _note(server: Server, action: NewAction) -> None:
     try:
-        await note_action(server, this_user(), deed)
+        await note_action(server, this_user(), action)
     except SkitterError as error:  # the command itself has succeeded
-        tell(f"this could not be recorded in the action log: {error}")
+        print_progress(f"this could not be recorded in the action log: {error}")
 
 
 def on_job(
@@ -100,11 +100,11 @@ def on_job(
     job: str,
     work: Callable[[Frontier], Awaitable[T]],
     *,
-    deed: Deed | None = None,
+    action: NewAction | None = None,
 ) -> T:
     """Run `work` on an existing job."""
 
     async def with_frontier(server: Server) -> T:
         return await work(await open_job(server, job))
 
-    return on_server(where, with_frontier, deed=deed)
+    return on_server(where, with_frontier, action=action)

@@ -22,7 +22,7 @@ from skitter.cli.common import (
 )
 from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.cli.running import run_plan, supervisor_of
 from skitter.crawl.course import open_plan
 from skitter.crawl.plan import Engine, Plan
@@ -82,10 +82,10 @@ def run(
     Run it again to resume. With --engine celery, Celery workers fetch the pages, and --workers is
     the number of pumps.
     """
-    if engine is Engine.CELERY and (most := given.get("workers.max_memory_mb")):
+    if engine is Engine.CELERY and (limit_mb := given.get("workers.max_memory_mb")):
         raise UsageError(
             "--max-memory does not apply to Celery workers: start them with "
-            f"--max-memory-per-child={most * 1024}, which is the same in KiB."
+            f"--max-memory-per-child={limit_mb * 1024}, which is the same in KiB."
         )
     how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
     plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)
@@ -207,14 +207,14 @@ def _work(
 
 
 async def _join(plan: Plan) -> int:
-    async with open_server(plan.where, progress=tell) as server:
+    async with open_server(plan.where, progress=print_progress) as server:
         frontier = await _open(server, plan)
-        tell(f"Working on {frontier.job}; `skitter logs {frontier.job} -f` follows it.")
+        print_progress(f"Working on {frontier.job}; `skitter logs {frontier.job} -f` follows it.")
         if not (await frontier.stats()).seen:
-            tell(f"It has no URLs yet: `skitter run {plan.target}` adds some. Waiting.")
+            print_progress(f"It has no URLs yet: `skitter run {plan.target}` adds some. Waiting.")
         supervisor = supervisor_of(frontier, plan, "")
         over = await supervisor.run()
-        tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
+        print_progress(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
         return INTERRUPTED if supervisor.stopped_by is signal.SIGINT else 0
 
 
@@ -224,7 +224,7 @@ async def _open(server: Server, plan: Plan) -> Frontier:
     try:
         frontier = await open_job(server, plan.job)
     except JobMissing:
-        return await open_plan(server, plan, tell)
+        return await open_plan(server, plan, print_progress)
     said = {one.name: one for one in JOB_OPTIONS if one.key in plan.config.explicit}
     if said:
         options = plan.config.job_options

@@ -16,7 +16,7 @@ import typer
 
 from skitter.app import open_server
 from skitter.cli.neighbours import serving_here
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.cli.serve import MISSING, PORT
 from skitter.engine.pulse import is_orphan
 from skitter.errors import InfrastructureError, UsageError
@@ -54,7 +54,7 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]
             address = process.stdout.readline().strip()
             if not address:
                 raise InfrastructureError("the dashboard did not start: see above.")
-            tell(f"Dashboard: {address}")
+            print_progress(f"Dashboard: {address}")
             yield
         finally:
             process.terminate()
@@ -87,7 +87,7 @@ async def _serve(parent: int) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     listener, where = _listen(), find_server()
-    async with open_server(where, progress=tell) as server:
+    async with open_server(where, progress=print_progress) as server:
         site, _ = await open_site(server, where)
         async with sending(server), serving(site, listener):
             address = Address().url(listener)

@@ -15,7 +15,7 @@ import typer
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
 from skitter.cli.output import answer, emit_json, grid, indented, out, pairs, say
 from skitter.errors import UsageError, shorten
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, masked, revive
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.frontier import Frontier
@@ -168,8 +168,8 @@ def retry(
     async def work(frontier: Frontier) -> int:
         return sum([await revive(frontier, batch) async for batch in batches(frontier)])
 
-    deed = Deed(job, "retry", _chosen(urls, match, reason))
-    retried = on_job(settings(redis, directory), job, work, deed=deed)
+    action = NewAction(job, "retry", _chosen(urls, match, reason))
+    retried = on_job(settings(redis, directory), job, work, action=action)
     _report(job, "retried", retried, as_json=as_json)
 
 
@@ -197,8 +197,8 @@ def drop_letters(
         found = batches(frontier)
         return sum([await drop(frontier, batch, forget=forget) async for batch in found])
 
-    deed = Deed(job, "drop", _chosen(urls, match, reason))
-    dropped = on_job(settings(redis, directory), job, work, deed=deed)
+    action = NewAction(job, "drop", _chosen(urls, match, reason))
+    dropped = on_job(settings(redis, directory), job, work, action=action)
     _report(job, "dropped", dropped, as_json=as_json)
 
 

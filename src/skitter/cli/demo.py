@@ -20,7 +20,7 @@ import uvloop
 from skitter.cli.check import show_audit
 from skitter.cli.common import on_job, on_server
 from skitter.cli.dashboard import dashboard
-from skitter.cli.output import grid, out, say, tell
+from skitter.cli.output import grid, out, print_progress, say
 from skitter.cli.proxy import show_stats
 from skitter.cli.running import run_plan
 from skitter.crawl.plan import Plan
@@ -73,7 +73,7 @@ def demo(
                 say("\nSigned copies have prices that only JavaScript shows.")
                 _crawl(home, SIGNED)
             if with_dashboard:
-                tell("The dashboard stays until Ctrl-C.")
+                print_progress("The dashboard stays until Ctrl-C.")
                 with suppress(KeyboardInterrupt):
                     signal.pause()
 

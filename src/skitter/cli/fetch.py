@@ -20,7 +20,7 @@ import uvloop
 from skitter.cli.common import Arguments, Json, pairs_of
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.one_page import Hop, Visit, visit
-from skitter.cli.output import clean, complain, emit_json, pairs, tell
+from skitter.cli.output import clean, emit_json, pairs, print_error, print_progress
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
@@ -85,7 +85,7 @@ def fetch(
     else:
         pairs((name, clean(str(value))) for name, value in rows(found, headers=headers))
     if found.problem:
-        complain(clean(found.problem))
+        print_error(clean(found.problem))
         raise typer.Exit(1)
 
 
@@ -95,7 +95,7 @@ def _config(given: Given, spider: Spider | None) -> Config:
 
 def _write_body(found: Visit) -> None:
     for hop in found.hops:
-        tell(clean(f"{_status(hop)}  {hop.request.url}"))
+        print_progress(clean(f"{_status(hop)}  {hop.request.url}"))
     if found.page is not None:
         sys.stdout.buffer.write(found.page.body)
         sys.stdout.buffer.flush()
@@ -256,7 +256,7 @@ def shell(
     if page is None:
         raise SkitterError(clean(found.problem or "there is no page to show."))
     if found.problem:
-        tell(clean(found.problem))
+        print_progress(clean(found.problem))
     names: dict[str, Any] = {"page": page, "response": page.response}
     if loaded is not None:
         names["spider"] = loaded
@@ -268,8 +268,10 @@ def shell(
 
 def _converse(names: dict[str, Any]) -> None:
     page: Page = names["page"]
-    tell(clean(f"{page!r}, {len(page.body):,} bytes"))
-    tell(f"You have {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves.")
+    print_progress(clean(f"{page!r}, {len(page.body):,} bytes"))
+    print_progress(
+        f"You have {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves."
+    )
     if find_spec("IPython"):
         import_module("IPython").start_ipython(argv=["--no-banner"], user_ns=names)
     else:  # not in an `except`: each error of the user's would show our ImportError as its context

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.output import answer, emit_json, emit_line, grid, pairs, say, tell
+from skitter.cli.output import answer, emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.errors import (
     BadURL,
     QueueFull,
@@ -113,7 +113,7 @@ async def _push(
             except BadURL as error:
                 if not skip_bad:
                     raise _explained(error, place, total) from None
-                tell(f"skipped {place}: {error.reason}")
+                print_progress(f"skipped {place}: {error.reason}")
                 total["bad"] += 1
         try:
             fed = await feed(frontier, offers, wait=False)
@@ -121,7 +121,9 @@ async def _push(
             full.added += total["new"]  # from earlier batches
             if not wait or isinstance(full, ServerFull):
                 raise
-            tell(f"{full.job} is full: {full.added:,} were added; waiting for room for the rest.")
+            print_progress(
+                f"{full.job} is full: {full.added:,} were added; waiting for room for the rest."
+            )
             fed = await feed(frontier, offers, wait=True)
             fed[Added.NEW] += full.added - total["new"]
             fed[Added.SEEN] -= full.added - total["new"]
@@ -160,7 +162,7 @@ def status(
     async def look(server: Server) -> None:
         watcher = Watcher(server)
         while True:
-            now = [await watcher.look(job)] if job else await watcher.look_at_all(tell)
+            now = [await watcher.look(job)] if job else await watcher.look_at_all(print_progress)
             _show_status(now, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
@@ -182,7 +184,7 @@ def _show_status(now: list[Overview], *, one: bool, as_json: bool, watch: bool) 
         grid(columns, [_status_cells(each, watch=watch) for each in now])
         for each in now:
             for note in each.notes:
-                tell(f"{each.job}: {note}")
+                print_progress(f"{each.job}: {note}")
 
 
 def _status_cells(look: Overview, *, watch: bool) -> list[object]:

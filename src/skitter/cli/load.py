@@ -19,7 +19,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.loader import LoaderProcess
-from skitter.cli.output import answer, complain, say, tell
+from skitter.cli.output import answer, print_error, print_progress, say
 from skitter.errors import SkitterError, UsageError
 from skitter.logs import open_log
 from skitter.redact import redact
@@ -64,7 +64,7 @@ def load_items(
     where = settings(redis, directory)
     destination = Destination(to, job, where.directory, csv_safe)
     with open_log(resolve(job=job).log):
-        loaded = uvloop.run(LoaderProcess(where, destination, change, tell).run())
+        loaded = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
     say(f"{job}: {some(loaded.written, 'row')} to {redact(to)}")
 
 
@@ -73,7 +73,7 @@ async def write_file(to: Destination) -> Written:
     try:
         return Written(redact(to.dsn), await to.finish())
     except SkitterError as error:
-        complain(
+        print_error(
             f"{error} All items are in {to.store}: `skitter export {to.job} --to FILE` writes them."
         )
         return Written(to.store, exit_code=error.exit_code)

@@ -34,7 +34,7 @@ class LoaderProcess:
     where: Settings
     destination: Destination
     transform: Transform | None
-    tell: Callable[[str], None]
+    progress: Callable[[str], None]
     parent: int | None = None  # writes the file when all is stored
 
     async def run(self) -> Loaded:
@@ -42,13 +42,13 @@ class LoaderProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        async with open_server(self.where, progress=self.tell) as server:
+        async with open_server(self.where, progress=self.progress) as server:
             frontier = await open_job(server, self.destination.job)
             logbook = ClusterLog("skitter.loader")
             figures = Figures()
             loader = Loader(frontier, client_name(), logbook, stop, self.transform, figures=figures)
             if self.parent is None:
-                loader.tell = self.tell
+                loader.progress = self.progress
             async with self._beating(loader, logbook, figures):
                 loaded = await loader.run(partial(open_destination, frontier, self.destination))
         if self.parent is None:

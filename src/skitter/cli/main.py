@@ -101,7 +101,7 @@ def run_command() -> None:
         finally:
             sys.stdout.flush()  # a broken pipe must show up here, not when Python exits
     except SkitterError as error:
-        _complain(str(error))
+        _print_error(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -141,24 +141,26 @@ def _call(words: list[str]) -> None:
         call(PANELS, words[0])
 
 
-def _complain(text: str) -> None:
-    from skitter.cli.output import complain
+def _print_error(text: str) -> None:
+    from skitter.cli.output import print_error
 
-    complain(text)
+    print_error(text)
 
 
 def _explain(error: OSError) -> int:
     """Explain an error of a disk or a path, and return the exit code. Raises others, as bugs."""
     if error.errno in NO_ROOM:
         _drop_output()
-        _complain(f"cannot write all of the output: {error.strerror}. Make room, and run it again.")
+        _print_error(
+            f"cannot write all of the output: {error.strerror}. Make room, and run it again."
+        )
         return 3
     if error.errno == errno.ENOENT and error.filename is None and _is_nowhere():
-        _complain("the current directory was removed: change to one that exists.")
+        _print_error("the current directory was removed: change to one that exists.")
         return 2
     if error.errno in NOT_A_PATH and isinstance(error.filename, str):
         reason = str(error.strerror).lower()
-        _complain(
+        _print_error(
             f"cannot use {shorten(error.filename)}: {reason}. Name another file or directory."
         )
         return 2
@@ -183,5 +185,5 @@ def _open_what_is_closed() -> None:
 
 
 def _drop_output() -> None:
-    """Else Python would complain again when it flushes stdout."""
+    """Else Python would print_error again when it flushes stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ import uvloop
 
 from skitter.cli.common import Json
 from skitter.cli.flags import FETCHING, Given, with_flags
-from skitter.cli.output import clean, emit_json, out, plain, tell
+from skitter.cli.output import clean, emit_json, out, plain, print_progress
 from skitter.cli.survey import Survey
 from skitter.model import Request
 from skitter.report import duration, some
@@ -32,11 +32,11 @@ def map_site(
     Prints one URL per line, and on standard error how long a crawl of them takes. The exit code
     is 1 if there are none.
     """
-    survey = Survey(url, resolve(given), tell)
+    survey = Survey(url, resolve(given), print_progress)
     found = uvloop.run(_collect(survey, limit, show=not as_json))
     if as_json:
         emit_json(to_json(survey, found))
-    tell(summary(survey, is_cut=len(found) >= limit))
+    print_progress(summary(survey, is_cut=len(found) >= limit))
     if not found:
         raise typer.Exit(1)
 

@@ -104,7 +104,7 @@ def _show(counted: Rows, timed: Rows) -> None:
 
 def _counted_cells(row: dict[str, Any]) -> list[str]:
     points = row.get("points", [])
-    bars = sparkline(points, most=max((n or 0 for n in points), default=0))
+    bars = sparkline(points, peak=max((n or 0 for n in points), default=0))
     value = row["sum"]
     shown = f"{value:,.0f}" if value == int(value) else f"{value:,.6g}"
     return [row["name"] or "(others)", row.get("tags", bars), shown]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
-from skitter.cli.way_out import NO_WAY, by_routes, open_way_out, worker_config
+from skitter.cli.proxied import NO_FREE_PROXY, open_proxied, renderer_by_routes, worker_config
 from skitter.engine.departures import TooEarly
 from skitter.engine.memory import RequestMemory
 from skitter.errors import SkitterError
@@ -21,12 +21,12 @@ from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of, renderer_of
 from skitter.worker.attempt import Attempts
+from skitter.worker.directives import Directives
 from skitter.worker.login import Logins
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 from skitter.worker.rendering import BrowserFetcher
-from skitter.worker.robots import RobotsBook
+from skitter.worker.robots import RobotsCache
 from skitter.worker.sessions import Sessions
-from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
@@ -84,7 +84,7 @@ async def visit(
         except SkitterError as error:
             found.problem = str(error)
         except TooEarly:  # while fetching robots.txt
-            found.problem = NO_WAY
+            found.problem = NO_FREE_PROXY
         else:
             if spider is not None and isinstance(outcome, Completed):
                 found.output = _output_of(outcome)
@@ -97,11 +97,11 @@ async def _open_attempts(
 ) -> Attempts:
     """Attempts like a worker's; what they fetch is added to the hops."""
     client = await _open_client(stack, config, guard)
-    robots = RobotsBook(None, client, guard, config.fetch.user_agent)
+    robots = RobotsCache(None, client, guard, config.fetch.user_agent)
     fetcher = client
     if spider.render_of(hops[0].request):
         browser = renderer_of(worker_config(config), guard)
-        renderer = by_routes(await stack.enter_async_context(browser), client)
+        renderer = renderer_by_routes(await stack.enter_async_context(browser), client)
         fetcher = BrowserFetcher(spider, client, renderer)
     policy = policy_of(spider, worker_config(config))
     sessions = Sessions(None, SessionPool(cookies=spider.cookies))
@@ -113,7 +113,7 @@ async def _open_attempts(
         log=lambda level, text: None,
         policy=policy,
         limits=lambda: spider.limits,
-        wishes=Wishes.of(config.fetch),
+        directives=Directives.of(config.fetch),
         sessions=sessions,
         logins=Logins(spider, client, sessions, policy),
     )
@@ -121,7 +121,7 @@ async def _open_attempts(
 
 async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> Fetcher:
     client = await stack.enter_async_context(HttpFetcher(config.fetch, guard=guard))
-    return await stack.enter_async_context(open_way_out(config, client, guard))
+    return await stack.enter_async_context(open_proxied(config, client, guard))
 
 
 def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
@@ -166,7 +166,7 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
         hops.append(Hop(outcome.completion.links[0]))
 
 
-async def _ask_robots(hop: Hop, host: str, robots: RobotsBook) -> None:
+async def _ask_robots(hop: Hop, host: str, robots: RobotsCache) -> None:
     """Check before the attempt does, as this explains more."""
     rules, agent = await robots.rules(hop.request.url, host), robots.user_agent
     hop.robots = rules.explain(hop.request.url, agent)
@@ -223,7 +223,7 @@ def _problem(outcome: Outcome, url: str) -> str | None:
         return f"{url}: {_sentence(outcome.failure.error)} A worker would give it up."
     if isinstance(outcome, Completed) and outcome.skipped:
         return f"{url}: {_sentence(outcome.skipped)} A worker would not run the handler."
-    return f"{url}: {NO_WAY}" if isinstance(outcome, Returned) else None
+    return f"{url}: {NO_FREE_PROXY}" if isinstance(outcome, Returned) else None
 
 
 def _why_not(rules: RobotsRules, verdict: str) -> str:

@@ -99,12 +99,12 @@ def indented(text: str) -> None:
     out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT), expand=False), soft_wrap=False)
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print one line of progress."""
     _wrapped(err, _safe(text), style="dim")
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Print what went wrong and what to do."""
     _wrapped(err, f"[bold red]skitter:[/] {_safe(text)}")
 

@@ -11,12 +11,12 @@ import msgspec
 import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
-from skitter.cli.output import emit_json, grid, say, tell
+from skitter.cli.output import emit_json, grid, print_progress, say
 from skitter.engine.departures import TooEarly
 from skitter.errors import FetchError, UsageError
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.connection import Server
 from skitter.frontier.routes import FleetRoutes
 from skitter.model import Request
@@ -24,7 +24,7 @@ from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 from skitter.worker.bench import Tried, recommend, try_route
 from skitter.worker.route_table import route_table
-from skitter.worker.routed import RoutedFetcher, open_book
+from skitter.worker.routed import RoutedFetcher, open_routes
 
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[PROXY...]", help="By name. Default: all.")
@@ -125,11 +125,11 @@ def bench(
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
     """Forget what proxies have spent. Their budgets start over; without a name, everything learned
     about them is forgotten, too."""
-    deed = Deed("", "proxy forget", " ".join(names or ["all"]))
+    action = NewAction("", "proxy forget", " ".join(names or ["all"]))
     on_server(
         settings(redis, directory),
         lambda server: FleetRoutes.on(server).forget(names or ()),
-        deed=deed,
+        action=action,
     )
     say(f"forgot {', '.join(names)}." if names else "forgot all proxies.")
 
@@ -153,16 +153,16 @@ async def _fetcher(
     guard = Guard.for_seeds(urls, also=config.fetch.allow_hosts)
     async with (
         HttpFetcher(config.fetch, guard=guard) as inner,
-        open_book(server, config, lambda _, text: tell(text)) as (book, api),
+        open_routes(server, config, lambda _, text: print_progress(text)) as (routes, api),
     ):
-        yield RoutedFetcher(inner, book, guard, api)
+        yield RoutedFetcher(inner, routes, guard, api)
 
 
 async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any]:
     row: dict[str, Any] = {"proxy": route.name, "address": "", "country": "", "seconds": 0.0}
     row |= {"price": _price(route), "problem": ""}
-    book = fetcher.routes
-    only = replace(fetcher, routes=replace(book, exits={route.name: book.exits[route.name]}))
+    routes = fetcher.routes
+    only = replace(fetcher, routes=replace(routes, exits={route.name: routes.exits[route.name]}))
     try:
         response = await only.fetch(Request(url=url))
     except TooEarly:

@@ -45,9 +45,9 @@ def quality(
 
 
 def _cells(line: Line) -> list[str]:
-    most = 1.0 if line.is_share else max((one or 0 for one in line.history), default=0)
+    peak = 1.0 if line.is_share else max((one or 0 for one in line.history), default=0)
     shown = [_shown(line, line.now), "" if line.before is None else _shown(line, line.before)]
-    bars = sparkline(_fewer(line.history), most=most)
+    bars = sparkline(_fewer(line.history), peak=peak)
     return [line.handler, line.field, line.type, *shown, bars]
 
 

@@ -16,7 +16,7 @@ from skitter.cli.celery import celery_pool
 from skitter.cli.child import LOAD_TO, WORKER
 from skitter.cli.dashboard import environment_of
 from skitter.cli.load import write_file
-from skitter.cli.output import complain, emit_json, err, tell
+from skitter.cli.output import emit_json, err, print_error, print_progress
 from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.cli.report import show_report
 from skitter.crawl.course import Crawl, begin
@@ -39,21 +39,21 @@ ERRORS_SHOWN = 3
 
 
 async def run_plan(plan: Plan) -> int:
-    async with open_server(plan.where, progress=tell) as server:
-        crawl = await begin(server, plan, tell)
+    async with open_server(plan.where, progress=print_progress) as server:
+        crawl = await begin(server, plan, print_progress)
         supervisor = supervisor_of(crawl.frontier, crawl.plan, plan.out)
         with CrawlDisplay(err, quiet=plan.as_json) as display:
             painter = _Painter(crawl, display, supervisor.stop)
             supervisor.on_tick = painter.paint
             over = await supervisor.run()
         interrupted = supervisor.stopped_by is signal.SIGINT
-        went = await crawl.end(over=over, interrupted=interrupted, bad=painter.paused_for)
-        report = report_of(went, await write_file(crawl.out), max_dead=plan.max_dead)
+        result = await crawl.end(over=over, interrupted=interrupted, bad=painter.paused_for)
+        report = report_of(result, await write_file(crawl.out), max_dead=plan.max_dead)
         if plan.as_json:
             emit_json(report)
         else:
             show_report(report, hints=not plan.is_demo)
-        hooks_failed = went.over and not await _run_finish_hooks(plan.spider, went.after)
+        hooks_failed = result.over and not await _run_finish_hooks(plan.spider, result.after)
     return report.exit_code or int(hooks_failed)
 
 
@@ -62,7 +62,7 @@ async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
     try:
         await run_hooks(spider.hooks.finish, stats)
     except (Exception, SystemExit) as error:
-        complain(f"an on_finish hook failed: {trace(error)}")
+        print_error(f"an on_finish hook failed: {trace(error)}")
         return False
     return True
 
@@ -76,7 +76,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     transform = ["--transform", plan.target] if plan.spider.transforms else []
     environment = environment_of(plan.where) | {LOAD_TO: out, WORKER: plan.worker.to_json()}
     output = Output.of(plan.where.directory, frontier.job)
-    children = Children(frontier, environment, output, on_output=tell)
+    children = Children(frontier, environment, output, on_output=print_progress)
     return Supervisor(
         frontier,
         celery_pool(frontier, plan)

@@ -24,9 +24,9 @@ from skitter.cli.common import (
     pairs_of,
     settings,
 )
-from skitter.cli.output import answer, emit_json, grid, say, tell
+from skitter.cli.output import answer, emit_json, grid, print_progress, say
 from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.schedule import (
     Schedule,
@@ -88,13 +88,13 @@ def add(
         await set_schedule(frontier, schedule)
         return schedule
 
-    deed = Deed(name, "schedule", cron or f"every {every}")
-    schedule = on_server(settings(redis, directory), work, deed=deed)
+    action = NewAction(name, "schedule", cron or f"every {every}")
+    schedule = on_server(settings(redis, directory), work, action=action)
     says = f"{name}: the next round begins at {_moment(schedule.next_ms)}."
     answer(_document(name, schedule), says, as_json=as_json)
     if not as_json:
         shown = target if spider else "SPIDER"
-        tell(
+        print_progress(
             "Rounds need a running process: `skitter run --keep-alive` with its spider, or "
             f"`skitter schedule watch {shown}`."
         )
@@ -140,8 +140,8 @@ def remove(
     job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
     """Remove the schedule of a job."""
-    deed = Deed(job, "unschedule")
-    removed = on_job(settings(redis, directory), job, remove_schedule, deed=deed)
+    action = NewAction(job, "unschedule")
+    removed = on_job(settings(redis, directory), job, remove_schedule, action=action)
     says = "its schedule is removed" if removed else "it had no schedule"
     answer({"job": job, "removed": removed}, f"{job}: {says}.", as_json=as_json)
 
@@ -166,7 +166,7 @@ def watch(
             if schedule
             else (f"no schedule yet, add one: `skitter schedule add {name} --every 6h`")
         )
-        tell(f"Watching {name}: {when}.")
+        print_progress(f"Watching {name}: {when}.")
         await _watch(frontier, spider)
 
     on_server(settings(redis, directory), work)
@@ -174,18 +174,18 @@ def watch(
 
 async def _watch(frontier: Frontier, spider: Spider) -> None:
     """Begin rounds as they fall due. If the server is down or seeds fail, report once and retry."""
-    told = ""
+    last_error = ""
     while True:
         try:
             begun = await begin_due_round(frontier, spider)
         except SkitterError as error:
             if not (error.retryable or isinstance(error, SpiderError)):
                 raise
-            if str(error) != told:
-                tell(f"{error} Trying again.")
-            told = str(error)
+            if str(error) != last_error:
+                print_progress(f"{error} Trying again.")
+            last_error = str(error)
         else:
-            told = ""
+            last_error = ""
             if begun and begun.is_ours:
                 say(f"{_moment(begun.due_ms)}: {tell_round(begun)[1]}.")
                 sys.stdout.flush()  # to a file too: it may run for weeks

@@ -13,7 +13,7 @@ import typer
 import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
-from skitter.cli.output import answer, emit_json, out, pairs, remark, say, tell
+from skitter.cli.output import answer, emit_json, out, pairs, print_progress, remark, say
 from skitter.disk import free_space
 from skitter.errors import JobMissing, SkitterError
 from skitter.fetch.chromium import find_browser, missing
@@ -46,7 +46,7 @@ def up(
         password=os.environ.get("SKITTER_PASSWORD") or None,
         max_memory_mb=max_memory_mb,
     )
-    server = start(settings(None, directory).directory, options, progress=tell)
+    server = start(settings(None, directory).directory, options, progress=print_progress)
     process = running(server.directory)
     pid, name = (process.pid, process.name) if process else (None, "The server")
     sentence = f"{name} is up at {server.url} (pid {pid}); `skitter down` stops it."
@@ -55,7 +55,9 @@ def up(
         secret = ":PASSWORD@" if options.password else ""
         say(f"Workers elsewhere use --redis redis://{secret}{bind}:{port}")
         if not secret:
-            tell("Any user of this machine can use that port, unless you set SKITTER_PASSWORD.")
+            print_progress(
+                "Any user of this machine can use that port, unless you set SKITTER_PASSWORD."
+            )
 
 
 def down(directory: Directory = None, as_json: Json = False) -> None:
@@ -64,7 +66,7 @@ def down(directory: Directory = None, as_json: Json = False) -> None:
     Its data stays, and the next command that needs it starts it again.
     """
     where = settings(None, directory).directory
-    stopped = stop(where, progress=tell)
+    stopped = stop(where, progress=print_progress)
     sentence = "The server is down." if stopped else f"No server was running in {where}."
     answer({"stopped": stopped}, sentence, as_json=as_json)
 
@@ -181,13 +183,13 @@ def _show(found: Diagnosis) -> None:
     if facts is None:
         rows.append(("running", "no; it starts when a command needs it"))
     else:
-        most = f"{facts.max_memory_bytes / 2**20:,.0f} MB" if facts.max_memory_bytes else "no limit"
+        room = f"{facts.max_memory_bytes / 2**20:,.0f} MB" if facts.max_memory_bytes else "no limit"
         fsync = f"append-only file, fsync {facts.append_fsync or 'unknown'}"
         rows += [
             ("running", f"{facts.name} {facts.version}, pid {facts.pid}, for {facts.uptime_s:,} s"),
             ("durability", fsync if facts.append_only else "none"),
             ("eviction", facts.eviction),
-            ("memory", f"{facts.memory_bytes / 2**20:,.1f} MB of {most}"),
+            ("memory", f"{facts.memory_bytes / 2**20:,.1f} MB of {room}"),
             ("jobs", ", ".join(found.jobs) or "none yet"),
         ]
     pairs([*rows, ("browser", found.browser)])

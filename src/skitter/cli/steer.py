@@ -22,7 +22,7 @@ from skitter.cli.common import (
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
 from skitter.cli.output import answer, emit_json, pairs, say
 from skitter.errors import UsageError, shorten
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.control import (
     RESET,
     change_options,
@@ -102,7 +102,7 @@ def create(
     on_server(
         settings(redis, directory),
         lambda server: new_job(server, job, changes=changes, layout=layout),
-        deed=Deed(job, "create", _spelled(changes)),
+        action=NewAction(job, "create", _spelled(changes)),
     )
     how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
     created = {"job": job, "layout": layout, "options": options}
@@ -128,7 +128,7 @@ def _command_for(state: State, verb: str, help_text: str) -> Callable[..., None]
             await set_state(frontier, state)
             return await frontier.stats()
 
-        stats = on_job(settings(redis, directory), job, work, deed=Deed(job, verb))
+        stats = on_job(settings(redis, directory), job, work, action=NewAction(job, verb))
         counts = f"{stats.pending:,} pending, {stats.leased:,} leased"
         answer(stats, f"{job}: {state.value} ({counts})", as_json=as_json)
 
@@ -157,7 +157,7 @@ def purge(
             confirm(f"Remove {job!r} with all its URLs and items?", what="this removes data")
         return await purge_job(frontier)
 
-    removed = on_server(settings(redis, directory), work, deed=Deed(job, "purge"))
+    removed = on_server(settings(redis, directory), work, action=NewAction(job, "purge"))
     answer({"job": job, "removed_keys": removed}, f"{job}: removed.", as_json=as_json)
 
 
@@ -191,8 +191,8 @@ def set_options(
             return (await open_job(server, job)).options
         return await change_options(await create_job(server, job), changes)
 
-    deed = Deed(job, "set", _spelled(changes)) if changes else None
-    options = on_server(settings(redis, directory), work, deed=deed)
+    action = NewAction(job, "set", _spelled(changes)) if changes else None
+    options = on_server(settings(redis, directory), work, action=action)
     if as_json:
         emit_json(options)
     else:
@@ -256,8 +256,12 @@ def host(
         now = await frontier.server_time()
         return await look_at_host(frontier, name), frontier.options, now
 
-    deed = Deed(job, "host", f"{name} {_spelled(changes) or 'reset'}") if changes or reset else None
-    facts, options, now = on_job(settings(redis, directory), job, work, deed=deed)
+    action = (
+        NewAction(job, "host", f"{name} {_spelled(changes) or 'reset'}")
+        if changes or reset
+        else None
+    )
+    facts, options, now = on_job(settings(redis, directory), job, work, action=action)
     if as_json:
         emit_json(facts)
     else:

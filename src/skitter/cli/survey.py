@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.cli.one_page import lease_of
-from skitter.cli.way_out import NO_WAY, open_way_out
+from skitter.cli.proxied import NO_FREE_PROXY, open_proxied
 from skitter.domains import registrable_domain
 from skitter.engine.memory import RequestMemory
 from skitter.fetch import Guard, HttpFetcher
@@ -22,7 +22,7 @@ from skitter.urls import identify
 from skitter.worker.assembly import policy_of
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.robots import RobotsBook
+from skitter.worker.robots import RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skitter.settings import Config
 
 #: Limits the memory and time that a hostile site can cost us.
-MOST_REQUESTS: Final = 10_000
+MAX_REQUESTS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Survey:
 
     url: str
     config: Config
-    tell: Callable[[str], None]  # reports problems and progress
+    progress: Callable[[str], None]  # reports problems and progress
     sources: list[str] = field(default_factory=list)  # sitemaps and feeds that were read
     hosts: Counter[str] = field(default_factory=Counter)  # pages per host
     delays: dict[str, float] = field(default_factory=dict)  # that hosts ask for, in seconds
@@ -60,9 +60,9 @@ class Survey:
         guard = Guard.for_seeds([target.url], also=fetch.allow_hosts)
         async with (
             HttpFetcher(fetch, guard=guard) as client,
-            open_way_out(self.config, client, guard) as fetcher,
+            open_proxied(self.config, client, guard) as fetcher,
         ):
-            robots = RobotsBook(None, fetcher, guard, fetch.user_agent)
+            robots = RobotsCache(None, fetcher, guard, fetch.user_agent)
             looker = _looker()
             attempts = Attempts(
                 spider=looker,
@@ -72,24 +72,24 @@ class Survey:
                 log=lambda level, text: None,
                 policy=policy_of(looker, WorkerConfig(fetch=fetch)),
             )
-            road = _Road(self, attempts, registrable_domain(target.host))
-            async for page in road.travel(discovery_request(target.url), Request(url=target.url)):
+            walk = _Walk(self, attempts, registrable_domain(target.host))
+            async for page in walk.pages(discovery_request(target.url), Request(url=target.url)):
                 yield page
 
 
 @dataclass(slots=True)
-class _Road:
+class _Walk:
     """Makes one request after another, each when its host's delay allows."""
 
     survey: Survey
     attempts: Attempts
     site: str
     _queue: deque[Request] = field(default_factory=deque)
-    _met: set[str] = field(default_factory=set)
+    _seen: set[str] = field(default_factory=set)
     _asked_at: dict[str, float] = field(default_factory=dict)
     _requests: int = 0
 
-    async def travel(self, robots: Request, home: Request) -> AsyncIterator[Request]:
+    async def pages(self, robots: Request, home: Request) -> AsyncIterator[Request]:
         """Pages from sitemaps; if there are none, from the first page's feeds, then its links."""
         async for page in self._listed([robots]):
             yield page
@@ -107,10 +107,10 @@ class _Road:
 
     async def _listed(self, first: list[Request]) -> AsyncIterator[Request]:
         self._queue.extend(first)
-        while self._queue and self._requests < MOST_REQUESTS:
+        while self._queue and self._requests < MAX_REQUESTS:
             request = self._queue.popleft()
             links = await self._ask(request)
-            self._queue.extend(self._unmet(one for one in links if one.handler == SITEMAP))
+            self._queue.extend(self._unseen(one for one in links if one.handler == SITEMAP))
             pages = [one for one in links if one.handler != SITEMAP]
             if pages:
                 self.survey.sources.append(request.url)
@@ -118,16 +118,16 @@ class _Road:
                 yield page
 
     def _new(self, pages: Iterator[Request]) -> Iterator[Request]:
-        for page in self._unmet(pages):
+        for page in self._unseen(pages):
             host = identify(page.url).host
             if registrable_domain(host) == self.site:
                 self.survey.hosts[host] += 1
                 yield page
 
-    def _unmet(self, requests: Iterator[Request]) -> Iterator[Request]:
+    def _unseen(self, requests: Iterator[Request]) -> Iterator[Request]:
         for one in requests:
-            if one.url not in self._met:
-                self._met.add(one.url)
+            if one.url not in self._seen:
+                self._seen.add(one.url)
                 yield one
 
     async def _ask(self, request: Request) -> list[Request]:
@@ -139,9 +139,9 @@ class _Road:
         if isinstance(outcome, Completed):
             return list(outcome.completion.links)
         if isinstance(outcome, Buried | Retried):
-            self.survey.tell(f"{request.url}: {outcome.failure.error}")
+            self.survey.progress(f"{request.url}: {outcome.failure.error}")
         else:
-            self.survey.tell(f"{request.url}: {NO_WAY}")
+            self.survey.progress(f"{request.url}: {NO_FREE_PROXY}")
         return []
 
     async def _wait(self, host: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.output import answer, emit_json, grid, say
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.tokens import SHAPE, Token, list_tokens, new_token, revoke_token
 from skitter.frontier.connection import Server
 
@@ -32,8 +32,8 @@ def new(
     async def work(server: Server) -> str:
         return await new_token(server, name=name, scopes=scope)
 
-    deed = Deed("", "token new", f"{name}: {', '.join(scope)}")
-    token = on_server(settings(redis, directory), work, deed=deed)
+    action = NewAction("", "token new", f"{name}: {', '.join(scope)}")
+    token = on_server(settings(redis, directory), work, action=action)
     found = SHAPE.fullmatch(token)
     answer({"id": found and found[1], "token": token}, token, as_json=as_json)
 
@@ -58,8 +58,10 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Revoke a token. Browsers that logged in with it are logged out."""
-    deed = Deed("", "token revoke", identity)
-    on_server(settings(redis, directory), lambda server: revoke_token(server, identity), deed=deed)
+    action = NewAction("", "token revoke", identity)
+    on_server(
+        settings(redis, directory), lambda server: revoke_token(server, identity), action=action
+    )
     answer({"id": identity, "revoked": True}, f"{identity}: revoked.", as_json=as_json)
 
 

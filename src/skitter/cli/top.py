@@ -18,7 +18,7 @@ from rich.live import Live
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.display import Screen, plain_line, top_view
-from skitter.cli.output import emit_json, emit_line, say, tell
+from skitter.cli.output import emit_json, emit_line, print_progress, say
 from skitter.engine.pulse import cancel_all
 from skitter.errors import SkitterError
 from skitter.frontier.connection import Server
@@ -51,7 +51,7 @@ def top(
         watcher = Watcher(server, log_lines=EVENTS_SHOWN)
 
         async def look() -> list[Overview]:
-            return [await watcher.look(job)] if job else await watcher.look_at_all(tell)
+            return [await watcher.look(job)] if job else await watcher.look_at_all(print_progress)
 
         if screen:
             await _fill_screen(look, console, title=server.where)

@@ -12,7 +12,7 @@ from skitter.cli.output import answer, emit_json, grid, say
 from skitter.errors import AddressRefused, UsageError
 from skitter.fetch import Guard
 from skitter.fetch.guard import authority_of
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.webhooks import (
     OCCASIONS,
     Webhook,
@@ -61,8 +61,8 @@ def add(
             raise UsageError(f"{why}: to use it anyway, add --allow-private.") from None
     limits = {"dead": dead, "failures": failures, "blocked": blocked, "private": private}
     hook = new_webhook(url, on or (), **limits)
-    deed = Deed(job, "webhook add", f"{hook.id} {authority_of(url).host}")
-    on_job(settings(redis, directory), job, lambda one: add_webhook(one, hook), deed=deed)
+    action = NewAction(job, "webhook add", f"{hook.id} {authority_of(url).host}")
+    on_job(settings(redis, directory), job, lambda one: add_webhook(one, hook), action=action)
     says = f"{job}: webhook {hook.id}. Its secret, shown this once: {hook.secret}"
     answer(hook, says, as_json=as_json)
 
@@ -97,6 +97,6 @@ def remove(
         if not await remove_webhook(frontier, identity):
             raise UsageError(f"{job} has no webhook {identity!r}: `skitter webhook list {job}`.")
 
-    deed = Deed(job, "webhook remove", identity)
-    on_job(settings(redis, directory), job, work, deed=deed)
+    action = NewAction(job, "webhook remove", identity)
+    on_job(settings(redis, directory), job, work, action=action)
     answer({"id": identity, "removed": True}, f"{job}: {identity} removed.", as_json=as_json)

@@ -13,13 +13,13 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.display import action_line, event_line
-from skitter.cli.output import answer, emit_line, out, tell
+from skitter.cli.output import answer, emit_line, out, print_progress
 from skitter.errors import BadOption, SkitterError
-from skitter.frontier.admin.actions import Deed, read_actions
+from skitter.frontier.admin.actions import NewAction, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
-    MOST_WORKERS,
+    MAX_WORKERS,
     live_workers,
     set_wanted_workers,
     wanted_workers,
@@ -79,7 +79,9 @@ def logs(
         _show_events(events, as_json=as_json)
         if not follow:
             if not events and not as_json:
-                tell(f"{job}: nothing was logged{' that matches' if last != '-' else ''}.")
+                print_progress(
+                    f"{job}: nothing was logged{' that matches' if last != '-' else ''}."
+                )
             return
         async for fresh in follow_log(frontier, last):
             _show_events([event for event in fresh if wanted(event)], as_json=as_json)
@@ -96,7 +98,7 @@ def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> No
         else:
             out.print(action_line(one))
     if not found and not as_json:
-        tell(f"{job}: nobody has changed it.")
+        print_progress(f"{job}: nobody has changed it.")
 
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
@@ -132,7 +134,7 @@ async def follow_log(
             if not error.retryable:
                 raise
             if not away:
-                tell(f"{error} Waiting for it.")
+                print_progress(f"{error} Waiting for it.")
             away, events = True, []
         else:
             away = False
@@ -165,40 +167,40 @@ def scale(
     A `run` or `worker` that is running follows at once. The number is per machine: 4 on three
     machines makes 12. It also holds for machines that join later, until the next `scale`.
     """
-    wish = _parse_wish(workers)
+    requested = _parse_workers(workers)
 
     async def work(frontier: Frontier) -> tuple[int | None, int, int]:
         was = await wanted_workers(frontier)
-        await set_wanted_workers(frontier, wish)
+        await set_wanted_workers(frontier, requested)
         workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
         return was, len(workers), len({one.host for one in workers})
 
-    deed = Deed(job, "scale", f"workers={workers}")
-    was, at_work, machines = on_job(settings(redis, directory), job, work, deed=deed)
+    action = NewAction(job, "scale", f"workers={workers}")
+    was, at_work, machines = on_job(settings(redis, directory), job, work, action=action)
     names = {None: None, AUTO: "auto"}
     scaled = {
         "job": job,
         "was": names.get(was, was),
-        "wanted": names.get(wish, wish),
+        "wanted": names.get(requested, requested),
         "at_work": at_work,
         "machines": machines,
     }
     now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
-    sentence = f"{job}: {_tell_wish(wish)} (before: {_tell_wish(was)}); {now}."
+    sentence = f"{job}: {_describe_workers(requested)} (before: {_describe_workers(was)}); {now}."
     answer(scaled, sentence, as_json=as_json)
 
 
-def _parse_wish(text: str) -> int:
+def _parse_workers(text: str) -> int:
     if text == "auto":
         return AUTO
     if text == "0":
         raise BadOption("workers", text, "at least 1; `skitter pause JOB` stops them all")
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
-        raise BadOption("workers", text, f"a number from 1 to {MOST_WORKERS:,}, or auto")
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise BadOption("workers", text, f"a number from 1 to {MAX_WORKERS:,}, or auto")
     return int(text)
 
 
-def _tell_wish(wish: int | None) -> str:
-    if wish is None:
+def _describe_workers(requested: int | None) -> str:
+    if requested is None:
         return "not set"
-    return "automatic" if wish == AUTO else f"{some(wish, 'worker')} per machine"
+    return "automatic" if requested == AUTO else f"{some(requested, 'worker')} per machine"

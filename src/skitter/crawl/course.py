@@ -19,7 +19,7 @@ from skitter.frontier.admin.quality import find_bad
 from skitter.loading import OpenSink, open_destination
 from skitter.model import State, Stats
 from skitter.redact import redact
-from skitter.report import Went, some
+from skitter.report import CrawlResult, some
 from skitter.sinks import Destination, SinkBusy
 from skitter.spider.seeding import offer_seeds
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 LAST_LOOK_S = 3.0
 #: How long to wait for an output that another process is writing, and how often to retry.
 LETS_GO_S, LOOK_AGAIN_S = 15.0, 0.2
@@ -50,10 +50,10 @@ class Crawl:
         """What is wrong with the items of this crawl."""
         return await find_bad(self.frontier, self.plan.config.quality, since=self.since_s)
 
-    async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> Went:
+    async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> CrawlResult:
         """The outcome. `bad`: why it was paused, if it was. Raises ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
-        return Went(
+        return CrawlResult(
             self.before,
             stats,
             time.monotonic() - self.began,
@@ -68,25 +68,25 @@ class Crawl:
         )
 
 
-async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
+async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     """Open the job and the output, and add the seeds."""
     began = time.monotonic()
     out = Destination(plan.out, plan.job, plan.where.directory)
     if plan.fresh or not await _exists(server, plan.job):
-        await _try(out.open, tell)  # fail before a crawl is discarded or a job created
-    frontier = await open_plan(server, plan, tell)
+        await _try(out.open, progress)  # fail before a crawl is discarded or a job created
+    frontier = await open_plan(server, plan, progress)
     before = await frontier.stats()
     lost = before.stored if out.is_missing else 0
-    await _try(partial(open_destination, frontier, out), tell)
+    await _try(partial(open_destination, frontier, out), progress)
     if lost:
         gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
-        tell(f"{gone}: --fresh crawls again.")
+        progress(f"{gone}: --fresh crawls again.")
     plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
     _check_begun(plan, now := await frontier.stats())
     if plan.left_to_others:
-        tell(plan.left_to_others)
+        progress(plan.left_to_others)
     if before.crawled and now.crawled:
-        tell(f"{frontier.job} is finished: {_why_idle(now)}")
+        progress(f"{frontier.job} is finished: {_why_idle(now)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 
@@ -96,7 +96,7 @@ def _why_idle(now: Stats) -> str:
     return "its start URLs are not new: --fresh starts over."
 
 
-async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:
+async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:
     """The job, as configured. Reports where an operator's settings differ, and which win."""
     before = None
     if plan.fresh:
@@ -106,7 +106,7 @@ async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:
             await purge_job(old)
     frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config, like=before)
     for line in _explain(plan.job, overruled):
-        tell(line)
+        progress(line)
     return frontier
 
 
@@ -135,10 +135,10 @@ async def _exists(server: Server, job: str) -> bool:
         return False
 
 
-async def _try(open_sink: OpenSink, tell: Tell) -> None:
+async def _try(open_sink: OpenSink, progress: Progress) -> None:
     """Fail now if the output takes no items, instead of in a loader that keeps dying. The loader of
     a crawl that was just killed needs a moment to notice."""
-    give_up_at, told = time.monotonic() + LETS_GO_S, False
+    give_up_at, announced = time.monotonic() + LETS_GO_S, False
     while True:
         try:
             async with open_sink():
@@ -146,9 +146,9 @@ async def _try(open_sink: OpenSink, tell: Tell) -> None:
         except SinkBusy as busy:
             if time.monotonic() > give_up_at:
                 raise
-            if not told:
-                tell(f"{str(busy).partition(':')[0]}: waiting for it to end.")
-            told = True
+            if not announced:
+                progress(f"{str(busy).partition(':')[0]}: waiting for it to end.")
+            announced = True
         await asyncio.sleep(LOOK_AGAIN_S)
 
 

@@ -70,7 +70,7 @@ class HandlerErrors:
         self.last.pop(kind, None)
         self.last[kind] = f"{reason}, on {url}"
 
-    def lines(self, most: int) -> list[str]:
+    def lines(self, limit: int) -> list[str]:
         """The newest kinds, each with its last error and its count."""
-        newest = list(self.last.items())[-most:]
+        newest = list(self.last.items())[-limit:]
         return [f"{self.counts[kind]:,} x {text}" for kind, text in reversed(newest)]

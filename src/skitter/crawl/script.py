@@ -44,13 +44,13 @@ async def run_spider(
     out = config.output.to or f"{name}.db"
     plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh)
     async with open_server(config.server) as server:
-        crawl = await begin(server, plan, tell=lambda _: None)
+        crawl = await begin(server, plan, progress=lambda _: None)
         stopped = await _work(crawl)
-        went = await crawl.end(over=not stopped, interrupted=stopped)
+        result = await crawl.end(over=not stopped, interrupted=stopped)
         written = Written(redact(out), await crawl.out.finish())
-        if went.over:
-            await run_hooks(spider.hooks.finish, went.after)
-    return report_of(went, written)
+        if result.over:
+            await run_hooks(spider.hooks.finish, result.after)
+    return report_of(result, written)
 
 
 async def _work(crawl: Crawl) -> bool:

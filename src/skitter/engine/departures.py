@@ -47,7 +47,7 @@ HOLDS_S: Final = (0.0, 0.02, 0.1, 1.0, ALONE_S)
 PATIENCE_S: Final = 10.0
 PATIENCE_AFTER_ROBOTS_S: Final = 0.05
 PATIENCE_AFTER_REDIRECT_S: Final = 86_400.0
-MAX_TOLD: Final = 10_000
+MAX_UNREPORTED: Final = 10_000
 UNKNOWN_MS: Final = 2**53
 
 
@@ -67,7 +67,7 @@ class _Trip(NamedTuple):
     left_at: float
     ended_at: float
 
-    def told(self, now: float) -> Trip:
+    def as_trip(self, now: float) -> Trip:
         pace = self.lease.pace
         assert pace is not None
         known = bool(pace.moment_ms)  # else the lease does not say when its turn was
@@ -118,20 +118,20 @@ class Departures:
         if late_s <= TOLERANCE_S:
             self._left.pop(lease.fingerprint, None)
             return
-        if len(self._left) >= MAX_TOLD:
+        if len(self._left) >= MAX_UNREPORTED:
             self._left.pop(next(iter(self._left)))
         self._left[lease.fingerprint] = left_at
 
     def record(self, lease: Lease, url: str, *, left_at: float) -> None:
         """A request of this lease has ended."""
-        if lease.pace and len(self._trips) < MAX_TOLD:
+        if lease.pace and len(self._trips) < MAX_UNREPORTED:
             self._trips.append(_Trip(lease, url, left_at, time.monotonic()))
 
-    async def tell(self, leases: Iterable[Lease]) -> None:
+    async def report(self, leases: Iterable[Lease]) -> None:
         """Report trips and late departures, before the leases end and others get their turn."""
         if trips := self._trips[:]:
             now = time.monotonic()
-            await self.frontier.record([one.told(now) for one in trips])
+            await self.frontier.record([one.as_trip(now) for one in trips])
             del self._trips[: len(trips)]
         late = [lease for lease in leases if lease.fingerprint in self._left] if self._left else []
         if not late:
@@ -260,7 +260,7 @@ class Gate:
                 host=self.lease.host,
                 moment_ms=self._moment_ms,
                 ago_s=used_s,
-                most_s=self.patience_s,
+                max_wait_s=self.patience_s,
                 hold_s=hold_s,
             )
         )
@@ -301,7 +301,7 @@ class SharedGate(Gate):
             clock,
             self._place,
             delay_s=self.pace.delay_s + TOLERANCE_S + hold_s if self.pace.delay_s else 0.0,
-            most_s=self.patience_s,
+            max_wait_s=self.patience_s,
             moment_ms=self._moment_ms,
         )
         if not turn.moment_ms:

@@ -1,6 +1,6 @@
 """Which processes run, and what the dead ones held.
 
-dead = await gone(frontier, await heartbeats(frontier))
+dead = await find_dead(frontier, await heartbeats(frontier))
 for one, taken in await reclaim(frontier, dead): ...
 """
 
@@ -40,7 +40,7 @@ def is_here(one: Heartbeat) -> bool:
     return one.host == socket.gethostname()
 
 
-async def gone(
+async def find_dead(
     frontier: Frontier,
     beats: Iterable[Heartbeat],
     *,

@@ -58,10 +58,10 @@ class Pulse:
         if self._beating and not self._beating.done():
             with suppress(SkitterError):
                 await asyncio.shield(self._beating)
-        self._beating = asyncio.create_task(self._tell())
+        self._beating = asyncio.create_task(self._send())
         await asyncio.shield(self._beating)
 
-    async def _tell(self) -> None:
+    async def _send(self) -> None:
         lines = self.logbook.waiting()
         for start in range(0, len(lines), LINES_AT_ONCE):
             some = lines[start : start + LINES_AT_ONCE]

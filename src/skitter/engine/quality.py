@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skitter.frontier.admin.quality import (
-    MOST_COLUMNS,
-    MOST_HANDLERS,
+    MAX_COLUMNS,
+    MAX_HANDLERS,
     Observed,
     column,
     observe,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
 
-MOST_SHAPES = 500
+MAX_SHAPES = 500
 #: Types whose falsy values still count as filled.
 _NUMBERS = frozenset({int, float, bool})
 _KINDS: dict[type, str] = {
@@ -49,8 +49,8 @@ class _Found:
     columns: Counter[str] = field(default_factory=Counter)
 
     def add(self, item: Mapping[str, Any]) -> None:
-        if len(item) > MOST_COLUMNS:
-            item = dict(islice(item.items(), MOST_COLUMNS))
+        if len(item) > MAX_COLUMNS:
+            item = dict(islice(item.items(), MAX_COLUMNS))
         values = item.values()
         shape: Shape
         if all(values):
@@ -59,7 +59,7 @@ class _Found:
             shape = (*item, *[type(v) if v or type(v) in _NUMBERS else None for v in values])
         shapes = self.shapes
         shapes[shape] = shapes.get(shape, 0) + 1
-        if len(shapes) > MOST_SHAPES:
+        if len(shapes) > MAX_SHAPES:
             self.unfold()
 
     def unfold(self) -> None:
@@ -69,7 +69,7 @@ class _Found:
             for name, kind in zip(shape[:half], shape[half:], strict=True):
                 if kind is not None:
                     key = column(name, _KINDS.get(kind, kind.__name__))
-                    if key in self.columns or len(self.columns) < MOST_COLUMNS:
+                    if key in self.columns or len(self.columns) < MAX_COLUMNS:
                         self.columns[key] += count
         self.shapes.clear()
 
@@ -104,7 +104,7 @@ class FoundItems:
         found = self._handlers.get(name)
         if found is None:
             found = _Found()
-            if len(self._handlers) < MOST_HANDLERS:
+            if len(self._handlers) < MAX_HANDLERS:
                 self._handlers[name] = found
         return found
 

@@ -126,7 +126,7 @@ class AiohttpClient:
             raise _explain(error, call) from error
 
     def _make(self, name: str, addresses: tuple[str, ...], proxy: str) -> aiohttp.ClientSession:
-        most = self._options.max_header_bytes
+        limit = self._options.max_header_bytes
         session = aiohttp.ClientSession(
             connector=Connector(self._tls, addresses, proxy),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -134,8 +134,8 @@ class AiohttpClient:
             response_class=_Answer,
             timeout=_NO_LIMITS,
             auto_decompress=False,
-            max_line_size=most,
-            max_field_size=most,
+            max_line_size=limit,
+            max_field_size=limit,
             max_headers=512,
         )
         # Otherwise it repeats a GET, PUT or DELETE at once if the server hangs up. There is no
@@ -189,13 +189,13 @@ def _bare(proxy: str) -> URL:
 async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> bytes:
     """Count as it arrives. Chunks are not kept: a server may send each byte in its own, and ten
     million of them take gigabytes."""
-    body, most_bytes = bytearray(), call.options.max_body_bytes
+    body, max_bytes = bytearray(), call.options.max_body_bytes
     unpacker = unpacker_of(answer.headers.get("content-encoding", ""))
     loop, silence_s = asyncio.get_running_loop(), call.options.first_byte_timeout_s
     while chunk := await answer.content.readany():
         quiet.reschedule(loop.time() + silence_s)
-        body += unpacker.feed(chunk, most_bytes - len(body)) if unpacker else chunk
-        if len(body) > most_bytes:
+        body += unpacker.feed(chunk, max_bytes - len(body)) if unpacker else chunk
+        if len(body) > max_bytes:
             raise too_large(call)
     if unpacker:
         unpacker.finish()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skitter.model import Request, Response
 
 FAREWELL_S: Final = 5.0
-MOST_CONTEXTS: Final = 32
+MAX_CONTEXTS: Final = 32
 LONGEST_S: Final = 600.0  # caps a request's timeout, which others may have written
 #: A context belongs to a session and the proxy it uses.
 Key = tuple[str, str | None]
@@ -159,7 +159,7 @@ class BrowserRenderer:
         own |= request.headers
         if (jar := _jar()) and own.get("cookie") == jar.header_for(request.url, now=time.time()):
             own.pop("cookie", None)  # its context has it
-        most_mb = min(request.max_body_mb or self._fetch.max_body_mb, self._fetch.max_body_mb)
+        max_mb = min(request.max_body_mb or self._fetch.max_body_mb, self._fetch.max_body_mb)
         return Tab(
             page=page,
             request=request,
@@ -168,7 +168,7 @@ class BrowserRenderer:
             headers={name.lower(): value for name, value in own.items()},
             within_s=min(request.timeout_s or self._options.deadline_s, LONGEST_S),
             settle_s=self._options.settle_s,
-            most_bytes=round(most_mb * 2**20),
+            max_bytes=round(max_mb * 2**20),
         )
 
     # --- contexts ---------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class BrowserRenderer:
     async def _make_room(self) -> None:
         """Close idle contexts, the oldest first."""
         idle = [(key, one) for key, one in self._contexts.items() if not one.busy]
-        for key, context in idle[: max(0, len(self._contexts) - MOST_CONTEXTS)]:
+        for key, context in idle[: max(0, len(self._contexts) - MAX_CONTEXTS)]:
             await self._retire(key, context)
 
     async def _retire(self, key: Key, context: Context) -> None:

@@ -63,9 +63,9 @@ def bad_header(call: Call) -> FetchError:
 def read_headers(call: Call, raw: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
     """The headers as text, names in lower case. Raises ResponseTooLarge."""
     pairs = list(raw)
-    most = call.options.max_header_bytes
-    if sum([len(name) + len(value) for name, value in pairs]) > most:
-        raise ResponseTooLarge(call.url, f"the headers are over {most:,} bytes")
+    limit = call.options.max_header_bytes
+    if sum([len(name) + len(value) for name, value in pairs]) > limit:
+        raise ResponseTooLarge(call.url, f"the headers are over {limit:,} bytes")
     try:
         return tuple([(name.decode().lower(), value.decode()) for name, value in pairs])
     except UnicodeDecodeError:

@@ -124,13 +124,13 @@ class Chromium:
     def is_worn(self, options: BrowserOptions) -> bool:
         """Whether to replace it."""
         old = time.monotonic() - self.born > options.browser_age_s
-        most = options.max_memory_mb
+        limit_mb = options.max_memory_mb
         return (
             self.is_retired
             or old
             or not self.is_alive
             or self.pages >= options.pages_per_browser
-            or (most is not None and memory_mb(self.group) > most)
+            or (limit_mb is not None and memory_mb(self.group) > limit_mb)
         )
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -27,7 +27,7 @@ class Dialer(Generic[C]):
     client: C
     addresses: tuple[str, ...]
     busy: int = 0  # requests in flight
-    most: int = 0  # of them at a time, so of its idle connections too
+    peak: int = 0  # of them at a time, so of its idle connections too
     is_retired: bool = False
 
 
@@ -43,7 +43,7 @@ class Clients(Generic[C]):
     end: Callable[[C], None]
     _dialers: OrderedDict[str, Dialer[C]] = field(default_factory=OrderedDict)
     _is_open: bool = False
-    _most: int = 0  # of all
+    _peak: int = 0  # of all
 
     def open(self) -> None:
         self._is_open = True
@@ -70,7 +70,7 @@ class Clients(Generic[C]):
             dialer = self._dialers[name] = Dialer(self.make(name, addresses, proxy), addresses)
         self._dialers.move_to_end(name)
         dialer.busy += 1
-        if dialer.busy > dialer.most:
+        if dialer.busy > dialer.peak:
             self._grow(dialer)
         return dialer
 
@@ -82,17 +82,17 @@ class Clients(Generic[C]):
     def _grow(self, dialer: Dialer[C]) -> None:
         """One more connection. A broad crawl visits more hosts than it may open files: clients idle
         for longest make room."""
-        dialer.most += 1
-        self._most += 1
+        dialer.peak += 1
+        self._peak += 1
         resting = [name for name, one in self._dialers.items() if not one.busy]
         for name in resting:
-            if self._most <= self.options.max_idle_connections:
+            if self._peak <= self.options.max_idle_connections:
                 return
             self._forget(name)
 
     def _forget(self, name: str) -> None:
         if dialer := self._dialers.pop(name, None):
-            self._most -= dialer.most
+            self._peak -= dialer.peak
             dialer.is_retired = True
             if not dialer.busy:
                 self.end(dialer.client)

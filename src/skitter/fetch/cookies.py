@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from skitter.model import Response
 
-MOST_COOKIES: Final = 180
-MOST_BYTES: Final = 64 * 2**10
+MAX_COOKIES: Final = 180
+MAX_BYTES: Final = 64 * 2**10
 #: RFC 6265bis 5.6: name and value together, one attribute, longest lifetime.
 _PAIR_BYTES, _ATTRIBUTE_BYTES, _LONGEST_S = 4096, 1024, 400 * 86_400
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")  # and surrogates
@@ -156,7 +156,7 @@ class Jar:
     def _make_room(self) -> None:
         size = sum(one.size_bytes for one in self.cookies.values())
         for one in sorted(self.cookies.values(), key=lambda one: one.made):
-            if len(self.cookies) <= MOST_COOKIES and size <= MOST_BYTES:
+            if len(self.cookies) <= MAX_COOKIES and size <= MAX_BYTES:
                 return
             size -= one.size_bytes
             self._remove(one.key)

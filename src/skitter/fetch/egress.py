@@ -42,7 +42,7 @@ HOST: Final = "127.0.0.1"
 #: Time limit for connections that a browser opens ahead of need and never uses.
 HEAD_S: Final = 120.0
 BLOCK_BYTES: Final = 64 * 2**10
-MOST_FAILURES: Final = 1000
+MAX_FAILURES: Final = 1000
 #: RFC 9110 7.6.1: headers of a single connection are not passed on.
 _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"te", b"upgrade"}
@@ -80,7 +80,7 @@ class Way:
         self.failures.pop(whom.host_port, None)
         if failure is not None:
             self.failures[whom.host_port] = failure
-            if len(self.failures) > MOST_FAILURES:
+            if len(self.failures) > MAX_FAILURES:
                 del self.failures[next(iter(self.failures))]
 
 

@@ -28,11 +28,11 @@ SOME_TAGS, SOME_CHARS = 5_000, 1_000_000
 UNCOUNTED_CHARS: Final = 250_000
 #: Real pages are less than a hundred deep.
 DEEPEST: Final = 250
-MOST_ELEMENTS: Final = 200_000
-MOST_ATTRIBUTES: Final = 200
+MAX_ELEMENTS: Final = 200_000
+MAX_ATTRIBUTES: Final = 200
 FEW_ATTRIBUTE_CHARS: Final = 500
 #: A second <body> adds its attributes to the first.
-MOST_ROOTS: Final = 10
+MAX_ROOTS: Final = 10
 #: How far up to look for the beginning of a block at its end.
 REACH: Final = 20
 
@@ -140,12 +140,12 @@ def is_tidy(text: str) -> bool:
     begun = _BEGUN.findall(text)
     if len(begun) >= FEW_TAGS or "" in begun:
         return False
-    return begun.count("body") + begun.count("html") <= MOST_ROOTS
+    return begun.count("body") + begun.count("html") <= MAX_ROOTS
 
 
 def is_orderly(text: str) -> bool:
     """Whether it is plain when each of its tags is checked in turn."""
-    if _count_tags(text) >= MOST_ELEMENTS:
+    if _count_tags(text) >= MAX_ELEMENTS:
         return False
     count = _Count()
     for token in tokens(text):
@@ -154,7 +154,7 @@ def is_orderly(text: str) -> bool:
             count.elements += 1 + count.formatting + count.dangling
         elif not count.take(*token.groups()):
             return False
-    return count.elements <= MOST_ELEMENTS
+    return count.elements <= MAX_ELEMENTS
 
 
 def is_quickly_read(text: str | bytes) -> bool:
@@ -197,7 +197,7 @@ class _Count:
             self.elements += 1 + self.formatting + self.dangling
             is_mixed = self.foreign and leaf in _MIXED
             self._doubt_before(leaf)
-            return not is_mixed and not _has_many(given) and self.elements <= MOST_ELEMENTS
+            return not is_mixed and not _has_many(given) and self.elements <= MAX_ELEMENTS
         self.leaf = ""
         if raw:
             return self._take_raw(inside)
@@ -233,9 +233,7 @@ class _Count:
             self.formatting += name in _FORMATTING
             self.foreign += name in _FOREIGN
         return (
-            len(self.open) <= DEEPEST
-            and self.elements <= MOST_ELEMENTS
-            and self.roots <= MOST_ROOTS
+            len(self.open) <= DEEPEST and self.elements <= MAX_ELEMENTS and self.roots <= MAX_ROOTS
         )
 
     def _end(self, name: str) -> None:
@@ -311,5 +309,5 @@ class _Count:
 def _has_many(attributes: str) -> bool:
     return (
         len(attributes) > FEW_ATTRIBUTE_CHARS
-        and len(_SEPARATOR.findall(attributes)) > MOST_ATTRIBUTES
+        and len(_SEPARATOR.findall(attributes)) > MAX_ATTRIBUTES
     )

@@ -54,15 +54,15 @@ class Render:
             raise BadOption("wait_for", self.wait_for, "a CSS selector")
 
     @classmethod
-    def of(cls, wish: Any) -> Render | None:
+    def of(cls, value: Any) -> Render | None:
         """What `@spider.page(render=...)` takes: True, False, "auto" or a Render."""
-        if isinstance(wish, cls):
-            return wish
-        if wish == "auto":
+        if isinstance(value, cls):
+            return value
+        if value == "auto":
             return cls(auto=True)
-        if isinstance(wish, bool):
-            return cls() if wish else None
-        raise BadOption("render", wish, 'True, False, "auto" or a skitter.Render')
+        if isinstance(value, bool):
+            return cls() if value else None
+        raise BadOption("render", value, 'True, False, "auto" or a skitter.Render')
 
 
 class Renderer(Protocol):

@@ -34,7 +34,7 @@ MAX_REDIRECTS: Final = 5  # 2.3.1.2
 FRESH_S: Final = 24 * 3600.0  # 2.4
 TROUBLE_S: Final = 600.0
 LOST_AFTER_S: Final = 30 * 24 * 3600.0  # 2.3.1.4
-MOST_USAGE: Final = 100  # rules of Content-Usage
+MAX_USAGE: Final = 100  # rules of Content-Usage
 
 _USER_AGENT: Final = re.compile(r"\s*user[ -]?agent\s*[:\s]([^#]*)", re.IGNORECASE)
 _SITE_WIDE: Final = re.compile(r"\s*(?:sitemaps?|site-map|host)\s*[:\s]", re.IGNORECASE)
@@ -133,7 +133,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
             lines = lines_for(self._text, token) if is_there else []
             said = (value for field, value in (_split(line) for _, line in lines)
                     if field == "content-usage")  # fmt: skip
-            found = self.__dict__[key] = [_usage_rule(one) for one in islice(said, MOST_USAGE)]
+            found = self.__dict__[key] = [_usage_rule(one) for one in islice(said, MAX_USAGE)]
         return found
 
     def explain(self, url: str, user_agent: str) -> str:

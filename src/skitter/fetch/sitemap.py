@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Both from the protocol, sitemaps.org.
-MOST_URLS: Final = 50_000
-MOST_BYTES: Final = 50 * 2**20
+MAX_URLS: Final = 50_000
+MAX_BYTES: Final = 50 * 2**20
 #: Elements or lines. A real sitemap of 50 MB has fewer; 50 kB of gzip can have millions.
-MOST_PARTS: Final = 1_000_000
+MAX_PARTS: Final = 1_000_000
 #: Sitemaps taken from one index; the protocol allows 50,000, but each one is a request.
-MOST_SITEMAPS: Final = 5_000
+MAX_SITEMAPS: Final = 5_000
 PIECE_BYTES: Final = 64 * 2**10
 #: After this long, half of the priority added for a recent change is left.
 HALF_LIFE_S: Final = 30 * 86_400
@@ -111,12 +111,12 @@ def _without_bom(data: bytes) -> bytes:
 
 def _pieces(body: bytes) -> Iterator[bytes]:
     """Unpacked, up to the limit."""
-    left = MOST_BYTES
+    left = MAX_BYTES
     for piece in _unpacked(body) if body.startswith(b"\x1f\x8b") else _cut(body):
         yield piece[:left]
         left -= len(piece)
         if left <= 0:
-            raise _Enough(f"it is larger than {MOST_BYTES:,} bytes")
+            raise _Enough(f"it is larger than {MAX_BYTES:,} bytes")
 
 
 def _cut(body: bytes) -> Iterator[bytes]:
@@ -233,15 +233,15 @@ class _Reader:
 
     def _count(self) -> None:
         self._parts += 1
-        if self._parts > MOST_PARTS:
-            raise _Enough(f"it has more than {MOST_PARTS:,} parts")
+        if self._parts > MAX_PARTS:
+            raise _Enough(f"it has more than {MAX_PARTS:,} parts")
 
     def _add(self, values: dict[str, str]) -> None:
         """Invalid entries count too, or they could go on forever."""
         is_index = self._entry[0] == "sitemap"
-        most = MOST_SITEMAPS if is_index else MOST_URLS
-        if self._entries == most:
-            raise _Enough(f"it lists more than {most:,} {'sitemaps' if is_index else 'URLs'}")
+        limit = MAX_SITEMAPS if is_index else MAX_URLS
+        if self._entries == limit:
+            raise _Enough(f"it lists more than {limit:,} {'sitemaps' if is_index else 'URLs'}")
         self._entries += 1
         url = join(self._url, values.get("url", "")) if values.get("url") else None
         if url is None or len(url) > MAX_URL_BYTES:

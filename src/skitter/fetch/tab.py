@@ -59,7 +59,7 @@ class Tab:
     headers: dict[str, str]  # for the page itself only
     within_s: float
     settle_s: float
-    most_bytes: int
+    max_bytes: int
     _main: list[Any] = field(default_factory=list)  # responses shown in the main frame
     _last_asked: str = ""
     _moved_before: int = 0
@@ -189,8 +189,8 @@ class Tab:
         is_html = kind.partition(";")[0].strip().lower() in _HTML
         body = (await self._content()).encode(errors="replace") if is_html else await main.body()
         shot = await self._screenshot() if self.how.screenshot else None
-        if len(body) + len(shot or b"") > self.most_bytes:
-            raise ResponseTooLarge(self.request.url, f"the page is over {self.most_bytes:,} bytes")
+        if len(body) + len(shot or b"") > self.max_bytes:
+            raise ResponseTooLarge(self.request.url, f"the page is over {self.max_bytes:,} bytes")
         if is_html:  # the browser has decoded it, and we encode it as UTF-8
             headers = [(n, v) for n, v in headers if n != "content-type"]
             headers.append(("content-type", "text/html; charset=utf-8"))

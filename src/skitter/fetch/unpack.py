@@ -28,8 +28,8 @@ class BadPacking(ValueError):
 class Unpacker(Protocol):
     """Decompresses one body."""
 
-    def feed(self, data: bytes, most_bytes: int) -> bytes:
-        """Returns at most a block more than `most_bytes`. Raises BadPacking."""
+    def feed(self, data: bytes, max_bytes: int) -> bytes:
+        """Returns at most a block more than `max_bytes`. Raises BadPacking."""
         ...
 
     def finish(self) -> None:
@@ -49,12 +49,12 @@ class _Zlib:
     def __init__(self) -> None:
         self._state: zlib._Decompress | None = None
 
-    def feed(self, data: bytes, most_bytes: int) -> bytes:
+    def feed(self, data: bytes, max_bytes: int) -> bytes:
         if self._state is None:
             is_raw = data[0] & 0x0F != 8 and data[:1] != b"\x1f"
             self._state = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS + 32)
         try:
-            return self._state.decompress(data, most_bytes + 1)
+            return self._state.decompress(data, max_bytes + 1)
         except zlib.error as error:
             raise BadPacking(str(error)) from error
 
@@ -68,11 +68,11 @@ class _Brotli:
         self._state = brotli.Decompressor()
         self._has_begun = False
 
-    def feed(self, data: bytes, most_bytes: int) -> bytes:
+    def feed(self, data: bytes, max_bytes: int) -> bytes:
         self._has_begun = True
         try:
             body = bytearray(self._state.process(data, output_buffer_limit=BLOCK_BYTES))
-            while len(body) <= most_bytes and not self._state.can_accept_more_data():
+            while len(body) <= max_bytes and not self._state.can_accept_more_data():
                 body += self._state.process(b"", output_buffer_limit=BLOCK_BYTES)
         except brotli.error as error:
             raise BadPacking(str(error)) from error
@@ -87,10 +87,10 @@ class _Zstd:
     def __init__(self) -> None:
         self._state: zstd.ZstdDecompressor | None = None
 
-    def feed(self, data: bytes, most_bytes: int) -> bytes:
+    def feed(self, data: bytes, max_bytes: int) -> bytes:
         self._state = self._state or zstd.ZstdDecompressor()
         try:
-            return self._state.decompress(data, most_bytes + 1)
+            return self._state.decompress(data, max_bytes + 1)
         except (zstd.ZstdError, EOFError) as error:
             raise BadPacking(str(error)) from error
 

@@ -124,10 +124,10 @@ async def _read_body(call: Call, answer: wreq.Response) -> bytes:
 async def _count_body(call: Call, stream: wreq.Streamer) -> bytes:
     """Count as it arrives: a small gzip can be a huge page. Chunks are not kept: a server may send
     each byte in its own, and ten million of them take gigabytes."""
-    body, most_bytes = bytearray(), call.options.max_body_bytes
+    body, max_bytes = bytearray(), call.options.max_body_bytes
     async for chunk in stream:
         if isinstance(chunk, memoryview):  # else trailers
-            if len(body) + len(chunk) > most_bytes:
+            if len(body) + len(chunk) > max_bytes:
                 raise too_large(call)
             body += chunk
     return bytes(body)

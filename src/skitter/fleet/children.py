@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from skitter.engine.liveness import gone, reclaim
+from skitter.engine.liveness import find_dead, reclaim
 from skitter.errors import InfrastructureError, SkitterError, UsageError
 from skitter.fleet.plan import USAGE, is_hopeless, restart_after_s
 from skitter.frontier.admin.log import log
@@ -215,7 +215,7 @@ class Children:
             return
         self._looked_at = now
         workers = [one for one in await heartbeats(self.frontier) if one.kind == "worker"]
-        dead = await reclaim(self.frontier, await gone(self.frontier, workers))
+        dead = await reclaim(self.frontier, await find_dead(self.frontier, workers))
         for one, taken in dead:
             if taken:
                 returned = f"{some(taken, 'request')} returned to the queue"

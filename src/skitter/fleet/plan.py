@@ -20,23 +20,23 @@ class Load:
     cpu_share: float  # 0 to 1, of the whole machine
 
 
-def bounded_wish(wish: int | None, cores: int) -> int | None:
+def bounded(requested: int | None, cores: int) -> int | None:
     """A number from the server, capped at what this machine can run."""
-    return None if wish is None else min(wish, max(ALWAYS_ALLOWED, PER_CORE * cores))
+    return None if requested is None else min(requested, max(ALWAYS_ALLOWED, PER_CORE * cores))
 
 
-def wanted_processes(wish: int | None, current: int, load: Load) -> int:
-    """The wish, if there is one; 0 or None means automatic, by queue depth and CPU.
+def wanted_processes(requested: int | None, current: int, load: Load) -> int:
+    """The number requested, if any; 0 or None means automatic, by queue depth and CPU.
 
     At most two per core, no more than the queue is worth, adding one at a time.
     """
-    if wish:
-        return wish
+    if requested:
+        return requested
     worth = max(1, -(-load.waiting // REQUESTS_PER_WORKER))
-    most = min(2 * load.cores, worth)
-    if current > most:
-        return most
-    if current < most and (current < load.cores or load.cpu_share < IDLE):
+    limit = min(2 * load.cores, worth)
+    if current > limit:
+        return limit
+    if current < limit and (current < load.cores or load.cpu_share < IDLE):
         return current + 1
     if current > load.cores and load.cpu_share > BUSY:
         return current - 1

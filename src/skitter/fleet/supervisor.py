@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.errors import JobMissing, JobRemoved, ServerStopped, SkitterError
-from skitter.fleet.plan import bounded_wish
+from skitter.fleet.plan import bounded
 from skitter.frontier.admin.workers import wanted_workers
 from skitter.report import some
 
@@ -129,10 +129,10 @@ class Supervisor:
         if stats is None:
             return False
         self._in_flight = stats.leased
-        wish = bounded_wish(await wanted_workers(self.frontier), os.cpu_count() or 1)
+        requested = bounded(await wanted_workers(self.frontier), os.cpu_count() or 1)
         over = self._is_over(stats)
         if not over:
-            await self.pool.scale(self.workers if wish is None else wish, stats)
+            await self.pool.scale(self.workers if requested is None else requested, stats)
         if self._loader:
             await self.children.keep_running(self._loader)
         await self.children.check()

@@ -43,7 +43,7 @@ async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]
             )
         if len(shares) < len(shards) or not granted:
             return []  # the limit is being set or removed, shard by shard
-        free = [told - one.ceded - one.used for told, one in zip(granted, shares, strict=True)]
+        free = [total - one.ceded - one.used for total, one in zip(granted, shares, strict=True)]
         elsewhere = any(pages > 0 for i, pages in enumerate(free) if i not in wants)
         if not elsewhere or all(free[i] >= want for i, want in wants.items()):
             break
@@ -54,7 +54,7 @@ async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]
 
 async def _allow(shards: Sequence[Shard], granted: Sequence[int], *, keep: int) -> list[list[int]]:
     return await side_by_side(
-        shard.allow(told=told, keep=keep) for shard, told in zip(shards, granted, strict=True)
+        shard.allow(granted=total, keep=keep) for shard, total in zip(shards, granted, strict=True)
     )
 
 

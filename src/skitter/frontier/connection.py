@@ -27,9 +27,9 @@ from skitter.errors import ServerUnfit, UsageError
 from skitter.frontier.addresses import GIVEN, bad_address, check_database, sentinel_client
 from skitter.frontier.blocking import blocking_client
 from skitter.frontier.failures import AWAY, is_a_trip, is_for_later, is_refusal, our_errors
-from skitter.frontier.links import Links, OurRedis, our_connection
+from skitter.frontier.redis_client import ConnectionCount, OurRedis, our_connection
 from skitter.frontier.replication import call_replicated, is_cluster
-from skitter.frontier.straight import StraightClient, has_loop, pause
+from skitter.frontier.sync import SyncClient, has_loop, pause
 from skitter.redact import redact
 from skitter.settings.tables import OLDEST_SERVERS
 
@@ -49,10 +49,10 @@ ABSENT = ":absent"
 @asynccontextmanager
 async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Server]:
     """Connect to a server, and check that it is fit for a frontier."""
-    links = Links()
+    connections = ConnectionCount()
     with our_errors(redact(url)):  # some clients look up their nodes right away
-        client = _client(url, password, links)
-    server = Server(client, where=redact(url), links=links)
+        client = _client(url, password, connections)
+    server = Server(client, where=redact(url), connections=connections)
     try:
         for facts in await inspect(server):
             check_fitness(facts)
@@ -76,7 +76,7 @@ class Server:
 
     client: Client
     where: str = "the server"
-    links: Links = field(default_factory=Links)
+    connections: ConnectionCount = field(default_factory=ConnectionCount)
     patience_s: float = 10.0  # how long to repeat a call while the server is unavailable
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
     pid: int = field(default_factory=os.getpid)
@@ -222,7 +222,7 @@ def check_fitness(facts: ServerFacts) -> None:
         )
 
 
-def _client(url: str, password: str | None, links: Links) -> Client:
+def _client(url: str, password: str | None, connections: ConnectionCount) -> Client:
     scheme = url.partition("://")[0]
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
@@ -232,35 +232,35 @@ def _client(url: str, password: str | None, links: Links) -> Client:
     if password is not None:
         options["password"] = password
     if not has_loop():
-        return _straight(url, scheme, options)
+        return _sync_client(url, scheme, options)
     once = Retry(NoBackoff(), 0)
     try:
         if scheme == "redis+cluster":
             cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
-            return _watch_cluster(cluster, links)
+            return _watch_cluster(cluster, connections)
         if scheme == "redis+sentinel":
             master = sentinel_client(url, make=Sentinel, retry=once, **options)
-            return OurRedis(master.connection_pool, links)
+            return OurRedis(master.connection_pool, connections)
         if scheme in ("redis", "rediss", "unix"):
             check_database(url)
             # Without it, each connection spends a millisecond looking up redis-py's version.
             options["driver_info"] = DriverInfo()
-            return OurRedis(ConnectionPool.from_url(url, retry=once, **options), links)
+            return OurRedis(ConnectionPool.from_url(url, retry=once, **options), connections)
     except ValueError as error:
         raise bad_address(GIVEN, url, error) from None
     raise bad_address(GIVEN, url)
 
 
-def _straight(url: str, scheme: str, options: dict[str, Any]) -> StraightClient:
+def _sync_client(url: str, scheme: str, options: dict[str, Any]) -> SyncClient:
     if scheme != "redis+cluster":  # a cluster client retries what went to the wrong node
         options = {**options, "retry": BlockingRetry(NoBackoff(), 0)}
-    return StraightClient(blocking_client(url, named=GIVEN, **options))
+    return SyncClient(blocking_client(url, named=GIVEN, **options))
 
 
-def _watch_cluster(client: RedisCluster, links: Links) -> RedisCluster:
+def _watch_cluster(client: RedisCluster, connections: ConnectionCount) -> RedisCluster:
     """Count the connections of its nodes: they use the class that the options name."""
     options = client.connection_kwargs
-    options["connection_class"] = our_connection(options["connection_class"], links)
+    options["connection_class"] = our_connection(options["connection_class"], connections)
     for node in client.nodes_manager.startup_nodes.values():
         node.connection_class = options["connection_class"]
     return client

@@ -87,8 +87,8 @@ def _pack_table(rows: dict[str, Row]) -> bytes:
 def _figures(row: Row) -> list[int]:
     """The row without its trailing empty doublings."""
     *sums, spread = row
-    most = max((at for at, count in enumerate(spread, 1) if count), default=0)
-    return [*sums, *spread[:most]]
+    last = max((at for at, count in enumerate(spread, 1) if count), default=0)
+    return [*sums, *spread[:last]]
 
 
 async def read_history(

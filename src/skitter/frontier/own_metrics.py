@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DAYS: Final = 7
 #: Names and tags per day. With 450 buckets each, that is at most 5 MB a day.
-MOST_ROWS: Final = 1000
+MAX_ROWS: Final = 1000
 _KEEP_S: Final = (DAYS + 1) * DAY_S
 
 
@@ -44,7 +44,7 @@ class OwnMetrics:
         ]
         # Timings of names that only have errors.
         rows += [(*row, "0", pack_histogram(one)) for row, one in timed.items()]
-        await self.shard.increment(rows, most=MOST_ROWS, keep_s=_KEEP_S)
+        await self.shard.increment(rows, limit=MAX_ROWS, keep_s=_KEEP_S)
 
     async def read_totals(self, *, days: int) -> dict[Row, float]:
         """Totals by name and tags; today counts as a day."""

@@ -35,7 +35,7 @@ class Departure:
     host: str
     moment_ms: int = 0  # our turn, or the moment granted before, if still unused
     ago_s: float | None = None  # since our last request left; None: none did
-    most_s: float | None = None  # the longest wait; None: only report
+    max_wait_s: float | None = None  # the longest wait; None: only report
     hold_s: float = 0.0  # how long after the wait it may still leave
 
     @property
@@ -43,8 +43,8 @@ class Departure:
         """The EACH row of depart.lua."""
         # 1 ms less, as the server truncates its clock: no request may seem to have left too early.
         ago_ms = -1 if self.ago_s is None else max(0, int(1000 * self.ago_s) - 1)
-        most_ms = -1 if self.most_s is None else ms(self.most_s)
-        return self.host, self.moment_ms, ago_ms, most_ms, ms(self.hold_s)
+        max_wait_ms = -1 if self.max_wait_s is None else ms(self.max_wait_s)
+        return self.host, self.moment_ms, ago_ms, max_wait_ms, ms(self.hold_s)
 
 
 class Granted(NamedTuple):

@@ -36,7 +36,7 @@ class Rendering:
         return self.neither >= FEW and self.neither > USUAL * self.browser
 
 
-def told(url: str, what: Tried) -> str:
+def rendering_field(url: str, what: Tried) -> str:
     """The field that an attempt reports."""
     return f"{number_of(shape_of(url))} {what}"
 
@@ -44,6 +44,6 @@ def told(url: str, what: Tried) -> str:
 async def read_rendering(frontier: Frontier, host: str, url: str) -> Rendering:
     """What the fleet knows about the shape of a URL."""
     shard = frontier.shard_for(host)
-    fields = [told(url, what) for what in TRIED]
+    fields = [rendering_field(url, what) for what in TRIED]
     found = await shard.command("HMGET", "rendering", *fields)
     return Rendering(*(int(one) if one and one.isdigit() else 0 for one in found))

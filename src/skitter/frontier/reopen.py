@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Pages at a time, and the number of links after which no further page is begun.
 PAGES, LINKS = 20, 2000
 #: Of packed links per call: a page may have megabytes.
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 TTL_MS = 5000
 
 
@@ -38,7 +38,7 @@ async def reopen(
     shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
 ) -> int:
     """Offer the links of some pages again. Returns how many pages; 0: another client does it."""
-    rows = await shard.reopen(most=PAGES, most_bytes=MOST_BYTES, ttl_ms=TTL_MS)
+    rows = await shard.reopen(limit=PAGES, max_bytes=MAX_BYTES, ttl_ms=TTL_MS)
     if not rows:
         return 0
     pages: list[_Page] = []

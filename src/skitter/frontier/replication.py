@@ -14,9 +14,9 @@ import redis.exceptions as problems
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.cluster import PipelineCommand
 
-from skitter.frontier.straight import StraightClient
+from skitter.frontier.sync import SyncClient
 
-Client = Redis | RedisCluster | StraightClient
+Client = Redis | RedisCluster | SyncClient
 
 REPLICAS, WAIT_MS = 1, 1000
 #: Begins like the server's own error when min-replicas-to-write is not met: failures.LATER
@@ -42,7 +42,7 @@ async def call_replicated(client: Client, key: str, *words: Any) -> Any:
 
 
 def is_cluster(client: Client) -> bool:
-    if isinstance(client, StraightClient):
+    if isinstance(client, SyncClient):
         return client.is_cluster
     return _is_cluster_class(type(client))
 
@@ -56,7 +56,7 @@ def _is_cluster_class(kind: type) -> bool:
 async def _together(client: Any, key: str, commands: Any) -> list[Any]:
     """Send commands on one connection. Not by the cluster client's pipeline, which follows MOVED
     per command and would leave WAIT with the old node."""
-    if isinstance(client, StraightClient):
+    if isinstance(client, SyncClient):
         return await client.together(key, commands)
     if isinstance(client, RedisCluster):
         sent = [PipelineCommand(at, *command) for at, command in enumerate(commands)]

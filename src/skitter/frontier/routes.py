@@ -84,8 +84,8 @@ class FleetRoutes:
         self, place: str, route: str, limits: RouteLimits, reserve: Cost, *, ttl_s: float
     ) -> int:
         """Take a place. 0: go. -1: its budget is spent. Else the ms after which to ask again."""
-        told = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in limits)
-        row = (place, route, told, f"{reserve.bytes} {reserve.money}")
+        limits_row = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in limits)
+        row = (place, route, limits_row, f"{reserve.bytes} {reserve.money}")
         [answer] = await self.shard.take_routes([row], ttl_ms=ms(ttl_s))
         return int(answer)
 

@@ -42,8 +42,8 @@ class _Pool(msgspec.Struct, frozen=True):
     live: list[tuple[float, float, float, float]] = []
 
 
-async def live_sessions(frontier: Frontier, most: int) -> list[LiveSession]:
-    """The job's sessions, sorted by site; at most `most`, the first found."""
+async def live_sessions(frontier: Frontier, limit: int) -> list[LiveSession]:
+    """The job's sessions, sorted by site; at most `limit`, the first found."""
     found: list[LiveSession] = []
     for shard in frontier.shards:
         if not await shard.command("EXISTS", "sessions"):
@@ -53,9 +53,9 @@ async def live_sessions(frontier: Frontier, most: int) -> list[LiveSession]:
                 name, pool = shard.keys.name_of(key) or ("", None)
                 if name == "pool":
                     found += _sessions_of(pool or "", await shard.server.command("GET", key))
-            if len(found) >= most:
+            if len(found) >= limit:
                 break
-    return sorted(found, key=lambda one: (one.site, one.kind, one.number))[:most]
+    return sorted(found, key=lambda one: (one.site, one.kind, one.number))[:limit]
 
 
 def _sessions_of(name: str, packed: bytes | None) -> list[LiveSession]:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 #: A place is freed after this long, even if its request never gives it back.
 HELD_S: Final = 60.0
 #: Above this limit, requests in flight are not counted.
-MOST_PLACES: Final = 1000
+MAX_PLACES: Final = 1000
 #: Default arguments: no moment, no rest, no place.
 NOTHING: Final[dict[str, object]] = {
-    "moment_ms": 0, "delay_ms": 0, "most_ms": -1, "for_ms": 0,
-    "place": "", "most": -1, "held_ms": ms(HELD_S),
+    "moment_ms": 0, "delay_ms": 0, "max_wait_ms": -1, "for_ms": 0,
+    "place": "", "limit": -1, "held_ms": ms(HELD_S),
 }  # fmt: skip
 
 
@@ -32,29 +32,29 @@ class Place(NamedTuple):
     """The place of a request among those in flight on a shared clock."""
 
     name: str
-    most: int  # how many may be in flight
+    limit: int  # how many may be in flight
 
 
 async def take_turn(
     frontier: Frontier, clock: str, place: Place | None = None, **wanted: float
 ) -> Turn:
     """Ask a clock for a moment, and for a place among those in flight. `delay_s`: after the last
-    moment granted; `most_s`: the longest wait; `moment_ms`: an earlier grant, if still unused."""
-    name, most = place or ("", -1)
+    moment granted; `max_wait_s`: not longer; `moment_ms`: an earlier grant, if still unused."""
+    name, limit = place or ("", -1)
     return await _call(
         frontier,
         clock,
         moment_ms=int(wanted.get("moment_ms", 0)),
         delay_ms=ms(wanted["delay_s"]),
-        most_ms=ms(wanted["most_s"]),
+        max_wait_ms=ms(wanted["max_wait_s"]),
         place=name,
-        most=most if most <= MOST_PLACES else -1,
+        limit=limit if limit <= MAX_PLACES else -1,
     )
 
 
 async def give_back(frontier: Frontier, clock: str, place: Place) -> None:
     """Free the place of a finished request."""
-    await _call(frontier, clock, place=place.name, most=0)
+    await _call(frontier, clock, place=place.name, limit=0)
 
 
 async def begin_rest(frontier: Frontier, clock: str, *, for_s: float) -> None:

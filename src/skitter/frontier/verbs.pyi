@@ -14,11 +14,11 @@ class Verbs:
         replicated: bool = ...,
     ) -> list[int]: ...
     async def adopt(self, each: Sequence[Text], *, replicated: bool = ...) -> list[int]: ...
-    async def allow(self, *, told: int, keep: int, strict: bool = ...) -> list[int]: ...
+    async def allow(self, *, granted: int, keep: int, strict: bool = ...) -> list[int]: ...
     async def audit(self, each: Sequence[tuple[Text, Text]]) -> list[Any]: ...
     async def audit_host(self, each: Sequence[Text]) -> list[Any]: ...
     async def audit_keys(self, each: Sequence[Text]) -> list[Any]: ...
-    async def audit_sums(self, *, most: int) -> list[Any]: ...
+    async def audit_sums(self, *, limit: int) -> list[Any]: ...
     async def beat(self, *, name: Text, message: bytes, strict: bool = ...) -> int: ...
     async def bury(
         self,
@@ -57,7 +57,7 @@ class Verbs:
         leases: int,
         links: int,
         list: Text,
-        tell: int,
+        report: int,
         rest: Iterable[object] = ...,
         strict: bool = ...,
         replicated: bool = ...,
@@ -140,7 +140,7 @@ class Verbs:
         self,
         each: Sequence[tuple[Text, Text, Text, bytes]],
         *,
-        most: int,
+        limit: int,
         keep_s: int,
         strict: bool = ...,
         replicated: bool = ...,
@@ -255,8 +255,8 @@ class Verbs:
     async def reopen(
         self,
         *,
-        most: int,
-        most_bytes: int,
+        limit: int,
+        max_bytes: int,
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[Any]: ...
@@ -321,10 +321,10 @@ class Verbs:
         *,
         moment_ms: int,
         delay_ms: int,
-        most_ms: int,
+        max_wait_ms: int,
         for_ms: int,
         place: Text,
-        most: int,
+        limit: int,
         held_ms: int,
         strict: bool = ...,
     ) -> list[int]: ...

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from skitter.frontier.straight import has_loop
+from skitter.frontier.sync import has_loop
 from skitter.model import Feedback, Lease, Pace, Request
 from skitter.redact import redact_text
 
@@ -176,12 +176,14 @@ async def _in_turn(todo: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
             one.close()  # no effect on one that has finished
 
 
-def _batches(positions: list[int], weights: Sequence[int] | None, most: int) -> Iterable[list[int]]:
+def _batches(
+    positions: list[int], weights: Sequence[int] | None, limit: int
+) -> Iterable[list[int]]:
     part: list[int] = []
     load = 0
     for position in positions:
         weight = weights[position] if weights else 1
-        if part and load + weight > most:
+        if part and load + weight > limit:
             yield part
             part, load = [], 0
         part.append(position)

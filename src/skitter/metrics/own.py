@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LONGEST: Final = 100
-MOST_TAGS: Final = 5
+MAX_TAGS: Final = 5
 #: How many names and tags can wait for the server; more are not counted.
-MOST_ROWS: Final = 2000
+MAX_ROWS: Final = 2000
 SUCCESS, ERROR = "success", "error"
 
 #: A name, and its tags as text.
@@ -30,12 +30,12 @@ class OwnBatch:
 
     def count(self, row: Row, by: float) -> None:
         self.records += 1
-        if row in self.counts or len(self.counts) < MOST_ROWS:
+        if row in self.counts or len(self.counts) < MAX_ROWS:
             self.counts[row] = self.counts.get(row, 0) + by
 
     def time(self, name: str, seconds: float, *, ok: bool) -> None:
         self.count((name, SUCCESS if ok else ERROR), 1)
-        if name in self.timings or len(self.timings) < MOST_ROWS:
+        if name in self.timings or len(self.timings) < MAX_ROWS:
             self.timings.setdefault(name, Histogram()).add(1000 * seconds)
 
 
@@ -57,8 +57,8 @@ def spell_tags(tags: Mapping[str, object] | None) -> str:
     """`kind=book,shop=one`, sorted by name."""
     if not tags:
         return ""
-    if len(tags) > MOST_TAGS:
-        raise BadOption("tags", dict(tags), f"at most {MOST_TAGS} of them")
+    if len(tags) > MAX_TAGS:
+        raise BadOption("tags", dict(tags), f"at most {MAX_TAGS} of them")
     pairs = [f"{_plain(name)}={_plain(tags[name])}" for name in sorted(tags)]
     return ",".join(pairs)
 

@@ -12,8 +12,8 @@ from skitter.metrics.histogram import Histogram
 from skitter.metrics.spread import DOUBLINGS, doubling_of
 
 #: How many kinds of requests are counted separately per batch: hosts come from the web.
-MOST_KINDS: Final = 2000
-MOST_TIMINGS: Final = 1000
+MAX_KINDS: Final = 2000
+MAX_TIMINGS: Final = 1000
 _BY_HUNDREDS: Final = ("none", "none", *CLASSES[:4])
 
 
@@ -46,7 +46,7 @@ class Recorder:
     def time(self, name: str, ms: float) -> None:
         timings = self._timings[name]
         timings.append(ms)
-        if len(timings) >= MOST_TIMINGS:
+        if len(timings) >= MAX_TIMINGS:
             self._fold()
 
     def _fold(self) -> None:
@@ -60,7 +60,7 @@ class Recorder:
         """Count a finished request, with any outcome. `ms` is None if its duration is unknown."""
         row = self._exchanges.get(kind)
         if row is None:
-            if len(self._exchanges) >= MOST_KINDS:
+            if len(self._exchanges) >= MAX_KINDS:
                 kind = (kind[0], kind[1], "", kind[3], "")
             row = self._exchanges.setdefault(kind, [0.0] * (3 + DOUBLINGS))
         row[0] += 1

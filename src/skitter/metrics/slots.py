@@ -23,7 +23,7 @@ TIMING_GRAINS: Final = (Grain(60, DAY_S), Grain(3600, WEEK_S))
 #: One slot for everything; it expires a week after the last write.
 EVER: Final = Grain(0, WEEK_S)
 TABLE_GRAINS: Final = (Grain(3600, 2 * DAY_S),)
-MOST_POINTS: Final = 2000
+MAX_POINTS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Window:
 def window(now: float, *, since_s: float, points: int) -> Window:
     """The window that ends now; its newest point is not complete yet."""
     since_s = min(max(since_s, COUNT_GRAINS[0].step_s), WEEK_S)
-    points = min(max(points, 1), MOST_POINTS)
+    points = min(max(points, 1), MAX_POINTS)
     fine, coarse = COUNT_GRAINS
     is_fine = since_s <= fine.keep_s and since_s / points < coarse.step_s
     grain = fine if is_fine else coarse

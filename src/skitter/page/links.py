@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LINKS: Final = "a[href],area[href]"
 _LINKS_AND_FRAMES: Final = f"{_LINKS},frame[src],iframe[src],noframes"
 #: Limited because each is parsed separately.
-MOST_NOFRAMES: Final = 10
+MAX_NOFRAMES: Final = 10
 
 
 def find_hrefs(tree: LexborHTMLParser, *, skip_nofollow: bool, frames: bool) -> Iterable[str]:
@@ -51,7 +51,7 @@ def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
         attributes = node.attributes
         if "href" in attributes or "src" in attributes:
             hrefs.append(attributes["href" if "href" in attributes else "src"] or "")
-        elif noframes < MOST_NOFRAMES:  # the parser treats its markup as text
+        elif noframes < MAX_NOFRAMES:  # the parser treats its markup as text
             noframes += 1
             hrefs += _hrefs_in(node.text())
     return hrefs

@@ -23,7 +23,7 @@ HEADERS: Final = frozenset({"x-robots-tag", "content-usage", "tdm-reservation"})
 HEAD_BYTES: Final = 64 * 2**10
 BEGINNING_BYTES: Final = 4096
 #: How many uses to read from one page: AIPREF has a handful.
-MOST_USES: Final = 10
+MAX_USES: Final = 10
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
 #: Directives with a value after a colon, which must not be taken for the name of a robot.
@@ -68,7 +68,7 @@ def usage(
     """Use -> whether it is allowed, for the uses mentioned. On conflict, it is not."""
     found: dict[str, bool] = {}
     for use, allowed in _uses(headers, metas, said, by_robots):
-        if use in found or len(found) < MOST_USES:
+        if use in found or len(found) < MAX_USES:
             found[use] = found.get(use, True) and allowed
     return found
 

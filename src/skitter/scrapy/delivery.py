@@ -25,7 +25,7 @@ from skitter.scrapy.mailbox import (
     Entry,
     FailedItem,
     FeedBatch,
-    KeptOut,
+    Ignored,
     LooseItems,
     LooseLinks,
     RobotsFile,
@@ -87,7 +87,7 @@ class Delivery:
         failed = [one for one in ended if one.error]
         done = [one for one in ended if not one.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
-            (self.departures.tell, [one.lease for one in entries]),
+            (self.departures.report, [one.lease for one in entries]),
             (self.frontier.release, early),
             (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
             (self._bury_unsent, _of(Unsent, parcels)),
@@ -102,7 +102,7 @@ class Delivery:
             (self._push, _chain(one.more_pushes for one in done)),
             *self._completions(done),
             (self._count_blocked, [one for one in ended if one.blocked]),
-            (self._refuse_links, {one.url: one.why for one in _of(KeptOut, parcels)}),
+            (self._refuse_links, {one.url: one.why for one in _of(Ignored, parcels)}),
             *((self._store_robots, one) for one in _of(RobotsFile, parcels)),
             # Last: everything else is idempotent, but sending this twice would store it twice.
             *((self._reject_item, one) for one in _of(FailedItem, parcels)),
@@ -199,14 +199,14 @@ class Delivery:
     # --- pages ------------------------------------------------------------------------------------
 
     async def _bury(self, entries: Sequence[Entry]) -> None:
-        graves = [
+        failures = [
             Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
         ]
-        ends = await self.frontier.bury(graves)
-        self.errors += len(graves)
+        ends = await self.frontier.bury(failures)
+        self.errors += len(failures)
         self.figures.count("dead", ends.count(Ended.BURIED))
-        for grave in graves:
-            self.say("warning", f"{grave.lease.url} became a dead letter: {grave.error}")
+        for failure in failures:
+            self.say("warning", f"{failure.lease.url} became a dead letter: {failure.error}")
 
     async def _count_blocked(self, entries: Sequence[Entry]) -> None:
         await count(self.frontier, blocked=len(entries))

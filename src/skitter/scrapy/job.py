@@ -8,7 +8,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from skitter.engine.liveness import gone
+from skitter.engine.liveness import find_dead
 from skitter.errors import JobMissing
 from skitter.frontier.admin.adopted import read_run, start_run
 from skitter.frontier.admin.control import set_slot
@@ -104,7 +104,7 @@ def _was_before_us(one: Heartbeat, now: float) -> bool:
 async def dead_nodes(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
     """Nodes on this machine that died without signing off."""
     nodes = [one for one in everybody if one.kind == KIND]
-    return await gone(frontier, nodes)
+    return await find_dead(frontier, nodes)
 
 
 async def _flush(server: Server, job: str) -> None:

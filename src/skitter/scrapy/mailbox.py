@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: How many items of a page, and how many bytes, are stored in one step with its completion.
 AT_THE_END: Final = 1000
-MOST_EXCHANGES: Final = 20_000
+MAX_EXCHANGES: Final = 20_000
 BYTES_AT_THE_END: Final = 16 * 2**20
 
 
@@ -135,7 +135,7 @@ class FailedItem:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOut:
+class Ignored:
     """A request that a middleware ignored."""
 
     url: str
@@ -151,7 +151,7 @@ class RobotsFile:
     body: bytes
 
 
-Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | KeptOut | RobotsFile
+Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | Ignored | RobotsFile
 
 #: Owner of the requests and items produced now: Scrapy handles each page in its own context.
 ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
@@ -166,7 +166,7 @@ class Mailbox:
     active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # written by the engine only
     #: What the downloader did: exchange, bytes, and milliseconds if known.
     exchanges: deque[tuple[Exchange, int, float | None]] = field(
-        default_factory=lambda: deque(maxlen=MOST_EXCHANGES)
+        default_factory=lambda: deque(maxlen=MAX_EXCHANGES)
     )
     #: Fingerprints that the frontier is known to have.
     memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))

@@ -32,7 +32,7 @@ _QUEUE_PLACES = ("scrapy_redis.queue", "skitter.scrapy", "skitter.scrapy.queue")
 DEFAULT_LEASE_S = 60.0
 DEFAULT_STUCK_S = 600.0
 DEFAULT_BLOCKED_REST_S = 60.0
-DAY_S, MOST = 86_400, 100_000
+DAY_S, MAX_IN_FLIGHT = 86_400, 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,16 +137,16 @@ def _politeness(settings: BaseSettings, spider: Spider) -> Politeness:
     delay: tuple[str, Any] = ("download_delay", getattr(spider, "download_delay", None))
     if delay[1] is None:
         delay = ("DOWNLOAD_DELAY", settings.get("DOWNLOAD_DELAY") or 0)
-    most: tuple[str, Any] = (
+    limit: tuple[str, Any] = (
         "max_concurrent_requests",
         getattr(spider, "max_concurrent_requests", None),
     )
-    if not most[1]:
+    if not limit[1]:
         name = "CONCURRENT_REQUESTS_PER_DOMAIN"
-        most = (name, whole_setting(settings, name) or MOST)
+        limit = (name, whole_setting(settings, name) or MAX_IN_FLIGHT)
     return Politeness(
         delay_s=number(*delay, low=0, high=DAY_S),
-        max_in_flight=whole(*most, low=1, high=MOST),
+        max_in_flight=whole(*limit, low=1, high=MAX_IN_FLIGHT),
     )
 
 
@@ -159,7 +159,7 @@ def _slots(settings: BaseSettings) -> dict[str, dict[str, Any]]:
         if "delay" in own:
             values["delay_s"] = number(f"{place}['delay']", own["delay"], low=0, high=DAY_S)
         if "concurrency" in own:
-            most = own["concurrency"]
-            values["max_in_flight"] = whole(f"{place}['concurrency']", most, low=1, high=MOST)
+            option, limit = f"{place}['concurrency']", own["concurrency"]
+            values["max_in_flight"] = whole(option, limit, low=1, high=MAX_IN_FLIGHT)
         slots[name] = values
     return slots

@@ -83,13 +83,13 @@ class Prefetch:
     def room(self) -> int:
         """How many more this node may lease, leaving the other nodes their share."""
         held = self.mailbox.held
-        most = self.options.concurrency + self.options.prefetch
+        limit = self.options.concurrency + self.options.prefetch
         if self.nodes > 1:
             # Nodes split each host's in-flight limit; with many hosts, each takes what it can.
             slots = len({lease.host for lease in held})
             share = -(-self.options.politeness.max_in_flight // self.nodes)
-            most = min(most, max(1, slots) * share)
-        return most - len(held)
+            limit = min(limit, max(1, slots) * share)
+        return limit - len(held)
 
     def note_life(self) -> None:
         self._moved_at, self.mailbox.idle_s = time.monotonic(), 0.0

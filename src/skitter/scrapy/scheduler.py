@@ -25,8 +25,8 @@ from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.exchanges import Exchanges
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.guard import GuardMiddleware
+from skitter.scrapy.ignored import IgnoredRequests
 from skitter.scrapy.internals import ScrapyEngine
-from skitter.scrapy.kept_out import Doorkeepers
 from skitter.scrapy.local import LocalScheduler, is_local
 from skitter.scrapy.mailbox import (
     ORIGIN,
@@ -110,8 +110,8 @@ class Scheduler:
         policy = Policy(blocked_rest_s=self.options.blocked_rest_s)
         self.exchanges = Exchanges(self.crawler, self.mailbox, self.downloads, policy)
         self.engine.before_download(self.downloads.leave, self.exchanges.note_failure)
-        self.doorkeepers = Doorkeepers(self.crawler, self.mailbox, self._put)
-        self.doorkeepers.listen(self.engine)
+        self.ignored = IgnoredRequests(self.crawler, self.mailbox, self._put)
+        self.ignored.listen(self.engine)
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
@@ -274,7 +274,7 @@ class Scheduler:
         entry = self.mailbox.active.get(request)
         if entry is not None:
             self.exchanges.note_result(entry, result, request)
-            self.doorkeepers.note_page(entry, result, request)
+            self.ignored.note_page(entry, result, request)
             if not has_errback(request, self.spider):
                 entry.error = why_unheard(result, self.crawler)
         token = ORIGIN.set(entry)

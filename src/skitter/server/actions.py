@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.errors import SkitterError
 from skitter.fetch.guard import authority_of
-from skitter.frontier.admin.actions import Action, Deed, note_action, read_actions
+from skitter.frontier.admin.actions import Action, NewAction, note_action, read_actions
 from skitter.server.call import Call
 from skitter.server.query import EntryId, First
 from skitter.server.route import Rows
@@ -46,7 +46,9 @@ async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
     said = " ".join(f"{name}={_shown(value)}" for name, value in detail.items())
     token = call.caller.token
     try:
-        await note_action(call.site.server, f"{token.name} ({token.id})", Deed(job, what, said))
+        await note_action(
+            call.site.server, f"{token.name} ({token.id})", NewAction(job, what, said)
+        )
     except SkitterError as error:  # the call itself succeeded
         log.warning("%s on %s was not written to the action log: %s", what, job, error)
 

@@ -66,7 +66,7 @@ class Listener:
     waiting: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(BEHIND))
     is_slow: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self, messages: bytes | None) -> None:
+    def send(self, messages: bytes | None) -> None:
         try:
             self.waiting.put_nowait(messages)
         except asyncio.QueueFull:
@@ -91,7 +91,7 @@ class Channel:
     away: bytes = b""  # the "away" message, while Redis is away
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] = field(init=False)
-    _told_at: float = field(default_factory=time.monotonic)
+    _sent_at: float = field(default_factory=time.monotonic)
     _shown: object = None
 
     def __post_init__(self) -> None:
@@ -103,32 +103,32 @@ class Channel:
         while self.listeners:
             began = time.monotonic()
             try:
-                told = await self.presence.through(self._look())
+                events = await self.presence.through(self._look())
             except SkitterError as error:
                 if not error.retryable:
-                    self._tell(message("gone", {"job": self.job, "detail": str(error)}))
+                    self._broadcast(message("gone", {"job": self.job, "detail": str(error)}))
                     return self._close()
-                told = self._went(str(error))
+                events = self._went_away(str(error))
             else:
                 if self.away:
-                    self.away, told = b"", message("back", {}) + told
+                    self.away, events = b"", message("back", {}) + events
             self.is_open.set()  # clients must learn that Redis is away, too
-            self._tell(told)
+            self._broadcast(events)
             await self.presence.pause(max(EVERY_S, SHARE * (time.monotonic() - began)))
 
-    def _tell(self, told: bytes) -> None:
+    def _broadcast(self, events: bytes) -> None:
         now = time.monotonic()
-        if not told and now - self._told_at < TICK_S:
+        if not events and now - self._sent_at < TICK_S:
             return
-        self._told_at = now
+        self._sent_at = now
         for listener in self.listeners:
-            listener.tell(told or TICK)
+            listener.send(events or TICK)
 
     def _close(self) -> None:
         for listener in self.listeners:
-            listener.tell(None)
+            listener.send(None)
 
-    def _went(self, detail: str) -> bytes:
+    def _went_away(self, detail: str) -> bytes:
         if self.away:
             return b""
         self.away = message("away", {"detail": detail})

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from skitter.explain import explain_url
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.redact import redact_tree
 from skitter.server.call import Call
 from skitter.server.query import Query
-from skitter.story import tell_story
 
 
 class OfUrl(Query, frozen=True, kw_only=True):
@@ -25,8 +25,10 @@ class OfUrl(Query, frozen=True, kw_only=True):
 async def story(call: Call, query: OfUrl) -> dict[str, Any]:
     """The story of a URL: its state, what it waits for, and where it was found."""
     frontier = await call.frontier()
-    told = await tell_story(frontier, query.url, method=query.method, body=query.body.encode())
-    found: dict[str, Any] = redact_tree(msgspec.to_builtins(told))
+    explanation = await explain_url(
+        frontier, query.url, method=query.method, body=query.body.encode()
+    )
+    found: dict[str, Any] = redact_tree(msgspec.to_builtins(explanation))
     return found
 
 

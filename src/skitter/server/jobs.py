@@ -9,7 +9,7 @@ import msgspec
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import new_job, open_job, purge_job
 from skitter.frontier.admin.workers import (
-    MOST_WORKERS,
+    MAX_WORKERS,
     Heartbeat,
     live_workers,
     set_wanted_workers,
@@ -117,8 +117,8 @@ async def _steer(call: Call, state: State) -> Steered:
 
 async def scale(call: Call, body: Wish) -> Wish:
     """Set how many workers each machine runs; running fleets follow."""
-    if not 0 <= body.workers <= MOST_WORKERS:
-        says = f"workers must be 1 to {MOST_WORKERS:,}, or 0 for automatic."
+    if not 0 <= body.workers <= MAX_WORKERS:
+        says = f"workers must be 1 to {MAX_WORKERS:,}, or 0 for automatic."
         raise Refusal(422, says, field="workers", hint="pause the job to stop all workers.")
     await set_wanted_workers(await call.frontier(), body.workers)
     return body

@@ -27,7 +27,7 @@ UNKNOWN_S = 0.2
 AWAY_S = 1.0
 SESSION_S = 86_400
 ONE_TIME_S = 900.0
-FAILURES, FAILURES_S, MOST_ADDRESSES = 10, 60.0, 1000
+FAILURES, FAILURES_S, MAX_ADDRESSES = 10, 60.0, 1000
 
 
 class Session(NamedTuple):
@@ -168,5 +168,5 @@ class Failures:
     def note(self, address: str, now: float) -> None:
         self._times.setdefault(address, deque(maxlen=FAILURES)).append(now)
         self._times.move_to_end(address)
-        if len(self._times) > MOST_ADDRESSES:
+        if len(self._times) > MAX_ADDRESSES:
             self._times.popitem(last=False)

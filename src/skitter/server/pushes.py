@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 #: We notice within this time that a job was purged and created again.
 SAME_S = 2.0
-MOST_JOBS = 100
+MAX_JOBS = 100
 #: Waiting offers per job; beyond that, clients have to push again.
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 #: An `add` that takes longer waits in Redis behind a long script. Another one then joins it there,
 #: so that pushes wait for one such script, not two.
 HELD_UP_S = 0.004
-MOST_AT_ONCE = 3
+MAX_AT_ONCE = 3
 
 
 @dataclass(slots=True)
@@ -50,12 +50,12 @@ class JobPushes:
 
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
         """Return each offer's result. Raises Refusal while too many wait."""
-        if self._count > MOST_WAITING:
+        if self._count > MAX_WAITING:
             says = "URLs arrive faster than the frontier accepts them: push again later."
             raise Refusal(429, says, retry_after_s=1)
         self._count += len(offers)
         held_up = time.monotonic() - self._sent_at > HELD_UP_S
-        if not self._at_once or (held_up and self._at_once < MOST_AT_ONCE):
+        if not self._at_once or (held_up and self._at_once < MAX_AT_ONCE):
             self._at_once += 1
             return await self._send(offers)
         future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
@@ -123,7 +123,7 @@ class Pushes:
                 frontier = await open_job(self.server, job)
                 born = await read_birth(frontier)
                 self._jobs[job] = JobPushes(frontier, self.presence, born, time.monotonic())
-            if len(self._jobs) > MOST_JOBS:
+            if len(self._jobs) > MAX_JOBS:
                 self._jobs.popitem(last=False)
             return self._jobs[job]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Time for calls in flight to end at shutdown.
 GRACE_S = 2
-MOST_CONNECTIONS = 2000
+MAX_CONNECTIONS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ async def serving(
         uvicorn.Config(
             application(site),
             http=PatientProtocol,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=MAX_CONNECTIONS,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -112,8 +112,8 @@ class Pushing:
         if Added.CLOSED in answers:
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         if Added.FULL in answers:
-            most = (await frontier.fresh_options()).limits.max_pending or 0
-            raise QueueFull(frontier.job, max_pending=most, added=self.new)
+            limit = (await frontier.fresh_options()).limits.max_pending or 0
+            raise QueueFull(frontier.job, max_pending=limit, added=self.new)
 
 
 def _request(entry: Entry | bytes, priority: int) -> Request:

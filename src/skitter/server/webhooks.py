@@ -27,7 +27,7 @@ from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.guard import authority_of
 from skitter.frontier.admin import webhooks as store
 from skitter.frontier.admin.jobs import for_each_job, open_job
-from skitter.frontier.admin.log import log as tell
+from skitter.frontier.admin.log import log as log_event
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
 from skitter.frontier.wire import side_by_side
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 EVERY_S = 5.0
-#: Failure and block rates cover the last WINDOW_S, if there were at least LEAST attempts.
-WINDOW_S, LEAST = 60.0, 20
-FIRST_S, LONGEST_S, MOST_TRIES = 5.0, 3600.0, 20  # half a day in total
+#: Failure and block rates cover the last WINDOW_S, if there were at least MIN_ATTEMPTS attempts.
+WINDOW_S, MIN_ATTEMPTS = 60.0, 20
+FIRST_S, LONGEST_S, MAX_TRIES = 5.0, 3600.0, 20  # half a day in total
 AT_ONCE = 50
 LAST_PASS_S = 10.0
 TIMEOUTS = FetchOptions(total_timeout_s=10.0)
@@ -73,7 +73,7 @@ def occasions(
 
 
 def _is_share(part: int, of: int, limit: float) -> bool:
-    return of >= LEAST and part / of >= limit
+    return of >= MIN_ATTEMPTS and part / of >= limit
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
@@ -167,14 +167,14 @@ class Sender:
             await store.end_delivery(frontier, one)
             return
         tries = one.tries + 1
-        if tries >= MOST_TRIES:
+        if tries >= MAX_TRIES:
             text = f"{one.on!r} was not delivered after {tries} tries: {problem}"
-            await tell(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
+            await log_event(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
             await store.end_delivery(frontier, one)
             return
         if tries == 1:
             text = f"webhook {one.webhook}: {one.on!r} was not delivered yet: {problem}"
-            await tell(frontier, "warning", self.name, text)
+            await log_event(frontier, "warning", self.name, text)
         next_at = now + wait_s(one.tries, random.random())
         later = msgspec.structs.replace(one, tries=tries, next_at=next_at)
         await store.save_delivery(frontier, later)

@@ -18,8 +18,8 @@ from skitter.settings.config import Config, WorkerConfig
 from skitter.settings.fetch import FetchOptions, honest_user_agent
 from skitter.settings.job import (
     JOB_OPTIONS,
+    MAX_PER_PAGE,
     MAX_PRIORITY,
-    MOST_PER_PAGE,
     Bloom,
     JobOptions,
     Layout,
@@ -40,8 +40,8 @@ from skitter.settings.visits import Visits
 
 __all__ = [
     "JOB_OPTIONS",
+    "MAX_PER_PAGE",
     "MAX_PRIORITY",
-    "MOST_PER_PAGE",
     "TABLES",
     "Bloom",
     "BrowserOptions",

@@ -22,7 +22,7 @@ from skitter.urls import Canonical, shard_of
 
 MAX_PRIORITY = 1000
 #: The server needs half a second for this many items from one page.
-MOST_PER_PAGE = 100_000
+MAX_PER_PAGE = 100_000
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -158,14 +158,14 @@ class Limits(Table):
         10_000,
         "Maximum items from one page; further ones are dropped and counted.",
         low=1,
-        high=MOST_PER_PAGE,
+        high=MAX_PER_PAGE,
         in_lua=False,
     )
     max_links_per_page: int = option(
         5_000,
         "Maximum new links from one page; further ones are dropped and counted.",
         low=1,
-        high=MOST_PER_PAGE,
+        high=MAX_PER_PAGE,
         in_lua=False,
     )
 

@@ -19,7 +19,7 @@ from skitter.sinks.base import (
 )
 from skitter.sinks.destination import Destination, open_sink
 from skitter.sinks.loader import ItemSource, Loaded, LoadHooks, load
-from skitter.sinks.patience import LoadPace, LoadState, Patience, Stopped
+from skitter.sinks.retrier import LoadPace, LoadState, Retrier, Stopped
 
 __all__ = [
     "BadSink",
@@ -31,7 +31,7 @@ __all__ = [
     "LoadState",
     "Loaded",
     "MissingExtra",
-    "Patience",
+    "Retrier",
     "RowsRefused",
     "Sink",
     "SinkAway",

@@ -90,6 +90,7 @@ class Ledger:
                     f"{self.output} already exists, but not {self._path.name}, which says how it "
                     "was written: choose another name, or move the file away."
                 )
+            self.output.touch()  # a crawl without items has an output too
             with self.transaction():
                 for statement in _TABLES.strip().split(";\n"):
                     self._db.execute(statement)

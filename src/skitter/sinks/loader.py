@@ -14,7 +14,7 @@ from skitter.errors import SkitterError
 from skitter.logs import PAGE_URL
 from skitter.model import Result
 from skitter.sinks.base import RowsRefused
-from skitter.sinks.patience import LoadPace, LoadState, Patience, Stopped, ignore
+from skitter.sinks.retrier import LoadPace, LoadState, Retrier, Stopped, ignore
 from skitter.tracing import Spans
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ async def load(
     transforms are done, the rest stays with the source.
     """
     hooks, pace = hooks or LoadHooks(), pace or LoadPace()
-    insist = Patience(stop, pace, hooks.on_state, sink.description)
-    loader = _Loader(source, sink, insist, hooks, pace)
+    retry = Retrier(stop, pace, hooks.on_state, sink.description)
+    loader = _Loader(source, sink, retry, hooks, pace)
     while not stop.is_set():
         results = await loader.gather()
         if results:
@@ -140,7 +140,7 @@ class _Batch:
 class _Loader:
     source: ItemSource
     sink: Sink
-    insist: Patience
+    retry: Retrier
     hooks: LoadHooks
     pace: LoadPace
     loaded: Loaded = field(default_factory=Loaded)
@@ -156,12 +156,12 @@ class _Loader:
         try:
             while len(results) < self.pace.batch:
                 limit = self.pace.batch - len(results)
-                found = await self.insist(self.source.read, limit, wait_s)
+                found = await self.retry(self.source.read, limit, wait_s)
                 if found and not results:
                     deadline = time.monotonic() + self.pace.linger_s
                 results += found
                 wait_s = deadline - time.monotonic()
-                if wait_s <= 0 or self.insist.stop.is_set():
+                if wait_s <= 0 or self.retry.stop.is_set():
                     break
         except Stopped:
             pass  # what was read can still be stored
@@ -178,12 +178,12 @@ class _Loader:
             with self.spans.load(len(batch.rows)):
                 await self._write(batch)
                 if batch.emptied:
-                    await self.insist(self.sink.forget, batch.emptied)
+                    await self.retry(self.sink.forget, batch.emptied)
             took_s = time.perf_counter() - began
             for origin, error in batch.rejected.values():
-                await self.insist(self._reject, origin, error)
+                await self.retry(self._reject, origin, error)
             stored, others = batch.sorted()
-            await self.insist(self.source.acknowledge, stored, others)
+            await self.retry(self.source.acknowledge, stored, others)
         except Stopped:
             return
         self.hooks.on_stored(len(stored), took_s)
@@ -232,7 +232,7 @@ class _Loader:
     async def _write(self, batch: _Batch) -> None:
         while batch.rows:
             try:
-                await self.insist(self.sink.write, [row for _, row in batch.rows])
+                await self.retry(self.sink.write, [row for _, row in batch.rows])
                 return
             except RowsRefused as error:
                 reasons = {id(row): reason for row, reason in error.refused}

@@ -23,7 +23,7 @@ PATIENCE: Final = 10
 class _Room:
     """What is left of the limits for items, or for links."""
 
-    most: int
+    limit: int
     left: int
     left_bytes: int = MAX_PAGE_BYTES
     too_heavy: int = 0
@@ -49,7 +49,7 @@ class _Room:
 
     def exceeded(self, what: str, option: str) -> Iterator[str]:
         if self.left < 0:
-            yield f"{-self.left:,} {what} over {option}={self.most:,} were left out"
+            yield f"{-self.left:,} {what} over {option}={self.limit:,} were left out"
         if self.too_heavy:
             yield f"{self.too_heavy:,} {what} over {MAX_PAGE_BYTES:,} bytes a page were left out"
 

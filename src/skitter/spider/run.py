@@ -29,7 +29,7 @@ from skitter.spider.items import (
 )
 from skitter.spider.quota import Quota
 from skitter.spider.scope import Refused
-from skitter.spider.sitemap import MOST_LINKS, SITEMAP
+from skitter.spider.sitemap import MAX_LINKS, SITEMAP
 from skitter.spider.source_line import SourceLine, describe, line_of, source_line
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _is_usual(request: Request) -> bool:
 
 
 def _quota(handler: str, limits: Limits) -> Quota:
-    return Quota(replace(limits, max_links_per_page=MOST_LINKS) if handler == SITEMAP else limits)
+    return Quota(replace(limits, max_links_per_page=MAX_LINKS) if handler == SITEMAP else limits)
 
 
 def _place(error: BaseException, handler: Callable[..., Any]) -> SourceLine | None:

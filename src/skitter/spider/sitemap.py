@@ -17,8 +17,8 @@ from skitter.domains import registrable_domain
 from skitter.errors import BadOption, UsageError
 from skitter.fetch.robots import RobotsRules, robots_url
 from skitter.fetch.sitemap import (
-    MOST_SITEMAPS,
-    MOST_URLS,
+    MAX_SITEMAPS,
+    MAX_URLS,
     PIECE_BYTES,
     Entry,
     NotASitemap,
@@ -37,7 +37,7 @@ T = TypeVar("T")
 #: The handler's name, which no function can have.
 SITEMAP: Final = "skitter.sitemap"
 #: Links per sitemap, regardless of `max_links_per_page`: the protocol's limit.
-MOST_LINKS: Final = MOST_URLS + MOST_SITEMAPS
+MAX_LINKS: Final = MAX_URLS + MAX_SITEMAPS
 #: How deeply indexes may be nested.
 DEEPEST: Final = 3
 #: Priority of robots.txt and the first sitemaps, above pages.
@@ -47,7 +47,7 @@ FEEDS: Final = (
     'link[rel~="alternate"][type="application/rss+xml"],'
     'link[rel~="alternate"][type="application/atom+xml"]'
 )
-MOST_FEEDS: Final = 20
+MAX_FEEDS: Final = 20
 #: Entries to yield before giving other pages a turn.
 AT_ONCE: Final = 500
 
@@ -132,7 +132,7 @@ async def list_pages(page: Page) -> AsyncIterator[Request]:
 async def _feeds_of(page: Page, errand: Errand) -> list[Request]:
     """Requests for the page's feeds on the same site."""
     await page.prepare()
-    nodes = page.css(FEEDS)[:MOST_FEEDS] if page.is_html and page.status < 400 else []
+    nodes = page.css(FEEDS)[:MAX_FEEDS] if page.is_html and page.status < 400 else []
     named = [join(page.base, node.attributes.get("href") or "") for node in nodes]
     ours = [url for url in dict.fromkeys(named) if url and _site_of(url) == errand.site]
     return [_request(url, Errand(errand.site, is_guess=True), parent=page.url) for url in ours]
@@ -140,7 +140,7 @@ async def _feeds_of(page: Page, errand: Errand) -> list[Request]:
 
 def _named_by_robots(page: Page, errand: Errand, links: tuple[str, ...]) -> Iterator[Request]:
     """On any host: being named in robots.txt proves that the site wants them read."""
-    named = [url for link in links[:MOST_SITEMAPS] if (url := join(page.url, link))]
+    named = [url for link in links[:MAX_SITEMAPS] if (url := join(page.url, link))]
     for url in dict.fromkeys(named):
         yield _request(url, Errand(errand.site), parent=page.url)
     if not named and (guess := join(page.url, "/sitemap.xml")):

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
 #: How many hosts to remember whose sitemaps were already requested.
-MOST_ORIGINS = 100_000
+MAX_ORIGINS = 100_000
 Start = str | Seeds | Callable[[], Seeds]
 Rendering = bool | Literal["auto"] | Render
 F = TypeVar("F", bound=Callable[..., Any])
@@ -321,7 +321,7 @@ class Spider:
         async for seed in self._starts():
             yield seed
             if self.sitemap is True and (origin := origin_of(seed.url)) not in origins:
-                if len(origins) >= MOST_ORIGINS:
+                if len(origins) >= MAX_ORIGINS:
                     origins.clear()  # the frontier filters repeated ones
                 origins.add(origin)
                 yield discovery_request(seed.url, with_feeds=True)

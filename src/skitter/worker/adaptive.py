@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from skitter.frontier.rendering import Rendering, read_rendering, told
+from skitter.frontier.rendering import Rendering, read_rendering, rendering_field
 from skitter.shapes import shape_of
 from skitter.worker.rendering import PLAIN_YIELD, for_browser
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skitter.worker.visit import Visit
 
 FRESH_S: Final = 2.0
-MOST_SHAPES: Final = 10_000
+MAX_SHAPES: Final = 10_000
 EXPLORED: Final = 10  # one page in this many
 
 
@@ -51,10 +51,12 @@ class Adaptive:
         if lease.request.lane:
             if isinstance(before, int):
                 more = bool(output.items) or found > before
-                visit.feedback.rendering = told(lease.url, "browser" if more else "neither")
+                visit.feedback.rendering = rendering_field(
+                    lease.url, "browser" if more else "neither"
+                )
             return None
         if output.items:
-            visit.feedback.rendering = told(lease.url, "plain")
+            visit.feedback.rendering = rendering_field(lease.url, "plain")
             return None
         if (await self._ask(lease)).is_hopeless and not _explores(lease.url):
             return None
@@ -67,7 +69,7 @@ class Adaptive:
             counts = await read_rendering(self.frontier, lease.host, lease.url)
             known = now + FRESH_S, counts
         self._known[shape] = known
-        if len(self._known) > MOST_SHAPES:
+        if len(self._known) > MAX_SHAPES:
             del self._known[next(iter(self._known))]
         return known[1]
 

@@ -19,16 +19,16 @@ from skitter.logs import ClusterLog
 from skitter.worker.adaptive import Adaptive
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
+from skitter.worker.directives import Directives
 from skitter.worker.login import Logins
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
 from skitter.worker.rendering import BrowserFetcher
 from skitter.worker.revisits import Revisits
-from skitter.worker.robots import RobotsBook
+from skitter.worker.robots import RobotsCache
 from skitter.worker.sessions import Sessions
 from skitter.worker.traps import Traps
 from skitter.worker.verdict import Policy
-from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -117,7 +117,7 @@ class _Web:
         frontier, spider, config = self.frontier, self.spider, self.config
         policy = policy_of(spider, config)
         sessions = Sessions(frontier, session_pool_of(config), spider.logins)
-        robots = RobotsBook(frontier, fetcher, self.guard, config.fetch.user_agent, log)
+        robots = RobotsCache(frontier, fetcher, self.guard, config.fetch.user_agent, log)
         either = BrowserFetcher(spider, fetcher, renderer, self.figures) if renderer else fetcher
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         return Attempts(
@@ -129,7 +129,7 @@ class _Web:
             policy=policy,
             limits=lambda: frontier.options.limits,
             departures=departures,
-            wishes=Wishes.of(config.fetch),
+            directives=Directives.of(config.fetch),
             sessions=sessions,
             logins=Logins(spider, fetcher, sessions, policy),
             traps=Traps(frontier, item_per_page=spider.item_per_page, is_known=memory.has_any),
@@ -170,12 +170,12 @@ def has_plain_pages(spider: Spider) -> bool:
 
 def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
     """How many pages of each lane a worker has in flight; empty: plain HTTP only."""
-    most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
+    slots: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
     if config.workers.only == "browser":
-        return {"browser": most["browser"]}
+        return {"browser": slots["browser"]}
     if not has_plain_pages(spider):
-        most[""] = most["browser"]  # pages pushed without a lane are rendered too
-    return most if spider.renders and config.workers.only is None else {}
+        slots[""] = slots["browser"]  # pages pushed without a lane are rendered too
+    return slots if spider.renders and config.workers.only is None else {}
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:

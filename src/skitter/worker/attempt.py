@@ -28,6 +28,7 @@ from skitter.spider.spider import run_hooks
 from skitter.tracing import Spans
 from skitter.urls import identify
 from skitter.worker import exchanges
+from skitter.worker.directives import Directives
 from skitter.worker.login import LoggedOut, LoginFailed
 from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
@@ -44,7 +45,6 @@ from skitter.worker.verdict import (
     judge_response,
 )
 from skitter.worker.visit import Visit
-from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from skitter.worker.adaptive import Adaptive
     from skitter.worker.login import Logins
     from skitter.worker.revisits import Revisits
-    from skitter.worker.robots import RobotsBook
+    from skitter.worker.robots import RobotsCache
     from skitter.worker.sessions import Sessions
     from skitter.worker.traps import Traps
     from skitter.worker.verdict import Verdict
@@ -69,13 +69,13 @@ class Attempts:
 
     spider: Spider
     fetcher: Fetcher
-    robots: RobotsBook | None  # None: robots.txt is not obeyed
+    robots: RobotsCache | None  # None: robots.txt is not obeyed
     memory: RequestMemory
     log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
     limits: Callable[[], Limits] = Limits  # the job's current ones
     departures: Departures | None = None  # None: requests leave at any time
-    wishes: Wishes = field(default_factory=Wishes)
+    directives: Directives = field(default_factory=Directives)
     sessions: Sessions | None = None  # None: no cookies
     logins: Logins | None = None
     traps: Traps | None = None  # None: no URL is held
@@ -108,12 +108,12 @@ class Attempts:
         except LoggedOut:
             return visit.logged_out()
         except LoginFailed as error:
-            await self._tell_hooks(lease.request, error)
+            await self._run_error_hooks(lease.request, error)
             return visit.ended(Retry(str(error), after_s=error.after_s))
         except SkitterError as error:
             if isinstance(error, FetchError):
                 self.figures.add_exchange(exchanges.failed(visit, error), ms=visit.took_ms)
-            await self._tell_hooks(lease.request, error)
+            await self._run_error_hooks(lease.request, error)
             return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
         except Exception as error:  # a bug of ours, met by a strange page: only that page fails
             self.log("error", f"internal error on {lease.url}: {error!r}")
@@ -121,7 +121,7 @@ class Attempts:
         finally:
             await visit.close(lease.url)
 
-    async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
+    async def _run_error_hooks(self, request: Request, error: SkitterError) -> None:
         """A failing user hook must not cost the page its verdict."""
         try:
             await run_hooks(self.spider.hooks.error, request, error)
@@ -234,7 +234,7 @@ class Attempts:
             self.figures.time("connect", 1000 * response.connect_s)
         if visit.session:
             visit.session.note(refused=is_refusal(response, verdict))
-        await visit.hear(response, verdict)
+        await visit.note_response(response, verdict)
         return verdict
 
     async def _ask_robots(self, visit: Visit) -> Retry | Bury | None:
@@ -260,8 +260,8 @@ class Attempts:
         moved = page.url != page.request.url
         if moved and (problem := await self._ask_again(visit, page.url)):
             return visit.ended(problem)
-        visit.usage = await self.wishes.read(page, self._robots_usage(visit.lease.url))
-        if visit.usage and (why := self.wishes.reserved_by(page)):
+        visit.usage = await self.directives.read(page, self._robots_usage(visit.lease.url))
+        if visit.usage and (why := self.directives.reserved_by(page)):
             return self._skip(visit, why)
         if link := self._canonical(page):
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
@@ -271,7 +271,7 @@ class Attempts:
                 output, in_browser = await self._run(visit, page)
         finally:
             self.figures.time("handler", 1000 * (time.perf_counter() - began))
-        self.wishes.obey(page, output)
+        self.directives.obey(page, output)
         if self.traps:
             visit.feedback.yields = self.traps.yields(visit.lease, page, output)
         links, again = self.memory.split(self._without_disallowed(output))
@@ -293,11 +293,11 @@ class Attempts:
 
     def _robots_usage(self, url: str) -> str:
         rules = self.robots.known(host_of(url)) if self.robots else None
-        return rules.usage(url, self.wishes.robot) if rules else ""
+        return rules.usage(url, self.directives.robot) if rules else ""
 
     def _canonical(self, page: Page) -> Request | None:
         """A request for the canonical page, if that is to be handled instead of this one."""
-        link = self.wishes.canonical_of(page)
+        link = self.directives.canonical_of(page)
         if link is None or isinstance(self._allows(link, parent=page.url), Refused):
             return None
         return link if self.robots is None or self.robots.split([link])[0] else None

@@ -53,8 +53,8 @@ class Tried:
 
 async def try_route(fetcher: RoutedFetcher, route: str, urls: Iterable[str]) -> Tried:
     """Fetch each URL once, one after the other, by this route only."""
-    book, tried = fetcher.routes, Tried(route)
-    only = replace(fetcher, routes=replace(book, exits={route: book.exits[route]}))
+    routes, tried = fetcher.routes, Tried(route)
+    only = replace(fetcher, routes=replace(routes, exits={route: routes.exits[route]}))
     for url in urls:
         try:
             response = await only.fetch(Request(url=url))

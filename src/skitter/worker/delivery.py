@@ -38,7 +38,7 @@ BATCH_BYTES = 8 * 2**20
 #: How long results wait for a batch while pages are in flight.
 LINGER_S = 0.02
 LONGEST_PAUSE_S = 5.0
-MOST_UNDECLARED = 100  # field names may be data
+MAX_UNDECLARED = 100  # field names may be data
 
 
 @dataclass(slots=True)
@@ -65,11 +65,11 @@ class _Sorted:
 
     layout: Layout
     known: Container[str] = ()  # links that the server has
-    told: Container[str] = ()  # links whose refusal the server knows
+    reported: Container[str] = ()  # links whose refusal the server knows
     size_bytes: int = 0
     done: list[_Page] = field(default_factory=list)
     retries: list[Failure] = field(default_factory=list)
-    graves: list[Failure] = field(default_factory=list)
+    buried: list[Failure] = field(default_factory=list)
     early: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     blocked: list[str | None] = field(default_factory=list)  # handlers of blocked requests
@@ -87,7 +87,7 @@ class _Sorted:
                 self.counts["blocked"] += 1
                 self.blocked.append(outcome.failure.lease.request.handler)
         elif isinstance(outcome, Buried):
-            self.graves.append(outcome.failure)
+            self.buried.append(outcome.failure)
         elif isinstance(outcome, Returned):
             self.early.append(outcome.lease)
 
@@ -119,9 +119,9 @@ class _Sorted:
 
     def _add_refused(self, page: str, output: HandlerOutput) -> None:
         """Pages of a site share most of their refused links: each is reported once."""
-        told, refused = self.told, self.refused
+        reported, refused = self.reported, self.refused
         for url, why in output.refused:
-            if url not in told and url not in refused:
+            if url not in reported and url not in refused:
                 refused[url] = Refusal(why.kind, why.reason, page)
 
     def _add_remarks(self, url: str, output: HandlerOutput) -> None:
@@ -141,12 +141,12 @@ class _Sorted:
 
     def _bury(self, lease: Lease, error: Exception) -> None:
         reason = f"its results cannot be stored: {error}"
-        self.graves.append(Failure(lease=lease, error=reason))
+        self.buried.append(Failure(lease=lease, error=reason))
 
     @property
     def leases(self) -> Iterable[Lease]:
         yield from (page.completion.lease for page in self.done)
-        yield from (one.lease for one in self.retries + self.graves)
+        yield from (one.lease for one in self.retries + self.buried)
         yield from self.early
 
 
@@ -222,18 +222,18 @@ class Delivery:
         return Batch(
             size,
             (
-                lambda: self.tell_departures(found.leases),
+                lambda: self.report_departures(found.leases),
                 partial(send_each, found.done, self._complete, found.refuse),
                 partial(self._release, found.early),
                 partial(self._retry, found.retries),
-                partial(self._bury, found.graves),
+                partial(self._bury, found.buried),
                 partial(count, self.frontier, **found.counts),
                 partial(self._refuse, found.refused),
                 *(
                     partial(self._reject, found.rejected[start : start + BATCH])
                     for start in range(0, len(found.rejected), BATCH)
                 ),
-                partial(self._tell, found),
+                partial(self._log_remarks, found),
             ),
         )
 
@@ -242,10 +242,10 @@ class Delivery:
         await self.quality.send(frontier)
         await self.figures.send(frontier)
 
-    async def tell_departures(self, leases: Iterable[Lease]) -> None:
+    async def report_departures(self, leases: Iterable[Lease]) -> None:
         """Report when requests left, before leases end: the next turn of a host counts from it."""
         if self.departures is not None:
-            await self.departures.tell(leases)
+            await self.departures.report(leases)
 
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch
@@ -307,7 +307,7 @@ class Delivery:
             level = "warning" if one.field else "info"  # info: a user's hook dropped it
             self.log(level, f"an item from {one.url} was rejected: {one.why}")
 
-    async def _tell(self, found: _Sorted) -> None:
+    async def _log_remarks(self, found: _Sorted) -> None:
         for handler in found.blocked:
             self.quality.add_blocked(handler)
             self.figures.count("blocked")
@@ -315,7 +315,7 @@ class Delivery:
             self.log("warning", f"{url}: {what}")
         # Each field once: it is usually in every item.
         new = sorted(found.undeclared - self._undeclared)
-        for name in new[: MOST_UNDECLARED - len(self._undeclared)]:
+        for name in new[: MAX_UNDECLARED - len(self._undeclared)]:
             self._undeclared.add(name)
             self.log(
                 "warning",

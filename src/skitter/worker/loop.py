@@ -94,7 +94,7 @@ class Worker:
                 if stuck_s := self.options.stuck_s:
                     helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))
                 lanes = self.options.serves.items()
-                await asyncio.gather(*(self._pump_or_break(lane, most) for lane, most in lanes))
+                await asyncio.gather(*(self._pump_or_break(lane, slots) for lane, slots in lanes))
                 await self._wind_down()
                 self.logbook("info", "worker stopped")
                 await cancel_all(helpers)
@@ -133,30 +133,30 @@ class Worker:
 
     # --- leasing ----------------------------------------------------------------------------------
 
-    async def _pump_or_break(self, lane: Lane, most: int) -> None:
+    async def _pump_or_break(self, lane: Lane, slots: int) -> None:
         """An error that breaks a lane's pump is raised after pending results are sent."""
         try:
-            while await self._pump(lane, most):
+            while await self._pump(lane, slots):
                 pass
         except SkitterError as error:
             self._broken = error
             self.stop()
 
-    async def _pump(self, lane: Lane, most: int) -> bool:
+    async def _pump(self, lane: Lane, slots: int) -> bool:
         """Refill free slots in batches, never with more than can start now. False: it is over.
 
         By halves: responses come in bursts, and while one half is handled the other is fetched.
         """
-        few, half = (max(1, most // part) for part in (4, 2))
-        self._wakes_at[lane] = most - few  # not for every page that ends
-        while most - self._busy[lane] < few and not self._stop.is_set():
+        few, half = (max(1, slots // part) for part in (4, 2))
+        self._wakes_at[lane] = slots - few  # not for every page that ends
+        while slots - self._busy[lane] < few and not self._stop.is_set():
             self._free.clear()
             await self._free.wait()
         del self._wakes_at[lane]
         async with self._turnstile:
             if self._stop.is_set():
                 return False
-            leases, again_in_s = await self._lease(min(most - self._busy[lane], half), lane)
+            leases, again_in_s = await self._lease(min(slots - self._busy[lane], half), lane)
             await self._begin_all(leases)
         if leases:
             return True
@@ -284,13 +284,13 @@ class Worker:
     async def _watch_memory(self) -> None:
         """No page is blamed: the cause may be large pages, or a leak in a handler or a library. A
         worker that has ended no page yet goes on: another would do no better."""
-        most, tally = self.options.max_memory_mb or 0.0, self.delivery.tally
+        limit_mb, tally = self.options.max_memory_mb or 0.0, self.delivery.tally
         while not self._stop.is_set():
             await asyncio.sleep(MEMORY_S)
-            if (used := rss_mb()) > most and tally.pages + tally.errors:
+            if (used := rss_mb()) > limit_mb and tally.pages + tally.errors:
                 self.logbook(
                     "warning",
-                    f"the worker uses {used:,.0f} MB, over --max-memory {most:,.0f}: it "
+                    f"the worker uses {used:,.0f} MB, over --max-memory {limit_mb:,.0f}: it "
                     "finishes its pages, then a new one replaces it",
                 )
                 self._finish_up()
@@ -310,7 +310,7 @@ class Worker:
     async def _return(self, left: list[Lease]) -> None:
         await self.delivery.flush()
         if left:
-            await self.delivery.tell_departures(left)
+            await self.delivery.report_departures(left)
             await self.frontier.release(left)
             self._held.clear()
             self.logbook("info", f"returned {some(len(left), 'request')} to the queue")

@@ -45,7 +45,7 @@ DISALLOWED: Final = "robots.txt disallows it (`skitter why` with its URL shows t
 
 
 @dataclass(slots=True)
-class RobotsBook:
+class RobotsCache:
     """The rules of the hosts this worker visits."""
 
     frontier: Frontier | None  # None: nobody to share them with

@@ -66,13 +66,13 @@ class RoutedFetcher:
     ) -> Response:
         if proxy and not proxy.startswith(SCHEME):
             return await self.inner.fetch(request, leave=leave, proxy=proxy)
-        wished, _, mark = (proxy or "").removeprefix(SCHEME).partition("/")
+        wanted, _, mark = (proxy or "").removeprefix(SCHEME).partition("/")
         if not proxy and (session := SESSION.get()):
-            trip = await self.routes.begin(request, wished=session.route)
+            trip = await self.routes.begin(request, wanted=session.route)
             session.go_by(trip.exit.route.name)
             mark = session.id if session.number else ""
         else:
-            trip = await self.routes.begin(request, wished=wished)
+            trip = await self.routes.begin(request, wanted=wanted)
         ROUTE.set(trip.exit.route.name)
         verdict: Verdict = "page"  # a cancellation is nobody's fault
         cost = trip.reserved
@@ -141,10 +141,10 @@ class RoutedRenderer:
         leave: Leave | None = None,
         proxy: str | None = None,
     ) -> Response:
-        book = self.routed.routes
-        exits = {name: one for name, one in book.exits.items() if one.route.kind != "api"}
+        routes = self.routed.routes
+        exits = {name: one for name, one in routes.exits.items() if one.route.kind != "api"}
         browser = replace(
-            self.routed, inner=_Browser(self.renderer, how), routes=replace(book, exits=exits)
+            self.routed, inner=_Browser(self.renderer, how), routes=replace(routes, exits=exits)
         )
         return await browser.fetch(request, leave=leave, proxy=proxy)
 
@@ -179,12 +179,12 @@ async def open_routed(
             said.append(time.monotonic())
             log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
 
-    async with open_book(frontier.server, config, log) as (book, api):
-        yield RoutedFetcher(inner, replace(book, on_spent=pause), guard, api)
+    async with open_routes(frontier.server, config, log) as (routes, api):
+        yield RoutedFetcher(inner, replace(routes, on_spent=pause), guard, api)
 
 
 @asynccontextmanager
-async def open_book(
+async def open_routes(
     server: Server, config: WorkerConfig, log: Callable[[str, str], None]
 ) -> AsyncIterator[tuple[Routes, Fetcher]]:
     """The routes of the region, and the client for those that are APIs. Raises UsageError."""

@@ -94,11 +94,11 @@ class Routes:
             await self.on_spent(f"the budget of {', '.join(able)} is spent")
         raise TooEarly
 
-    async def begin(self, request: Request, *, wished: str = "") -> Trip:
-        """A route, `wished` if it is usable, and a place on it. Raises NoRoute or TooEarly."""
+    async def begin(self, request: Request, *, wanted: str = "") -> Trip:
+        """A route, `wanted` if it is usable, and a place on it. Raises NoRoute or TooEarly."""
         while True:
-            good = self.is_usable(wished) and self.exits[wished].route.leaves_from(request.country)
-            name = wished if good else await self.choose(request.url, country=request.country)
+            good = self.is_usable(wanted) and self.exits[wanted].route.leaves_from(request.country)
+            name = wanted if good else await self.choose(request.url, country=request.country)
             trip = Trip(self.exits[name], domain_of(request.url))
             if not trip.exit.route.is_limited or await self._take_place(trip):
                 trip.started_at = time.monotonic()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease, Request, Response
 
-MOST_KNOWN: Final = 10_000
+MAX_KNOWN: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Sessions:
             opened = known._replace(errors=opened.errors)
         self._known[name] = opened
         self._known.move_to_end(name)
-        while len(self._known) > MOST_KNOWN:
+        while len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
         return Session.of(name, opened.number, opened.errors, opened.fields)
 

@@ -35,13 +35,13 @@ WITH_ITEMS, WITH_NEWS = 10, 1
 #: Unsure worth is reported more often, so that a few sure pages are not missed among many.
 UNSURE_PART = 0.1
 #: A known page vouches for this many that link to it: a maze may link to a few fixed pages.
-VOUCHES, MOST_VOUCHING, MOST_LINKS = 3, 50_000, 1000
+VOUCHES, MAX_VOUCHING, MAX_LINKS = 3, 50_000, 1000
 #: How much worth is reported per page, and at first: more would change nothing.
-TOLD, TOLD_AT_FIRST = 0.4, 10.0
-MOST_SHAPES = 10_000
+REPORTED, REPORTED_AT_FIRST = 0.4, 10.0
+MAX_SHAPES = 10_000
 #: A page has news if at least this share and this number of its phrases are new.
 NEW_PART, NEW_PHRASES = 0.2, 5
-MOST_WORDS, MOST_PHRASES = 2000, 100_000
+MAX_WORDS, MAX_PHRASES = 2000, 100_000
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -54,12 +54,12 @@ class News:
 
     def is_news(self, text: str, among: str = "") -> bool:
         """Whether the text is new among pages of a kind. From now on it is known there."""
-        words = _WORD.findall(text.lower(), 0, 20 * MOST_WORDS)[:MOST_WORDS]
+        words = _WORD.findall(text.lower(), 0, 20 * MAX_WORDS)[:MAX_WORDS]
         threes = zip(words, words[1:], words[2:], strict=False)
         phrases = {hash((among, three)) for three in threes}
         new = [one for one in phrases if one not in self._known]
         self._known.update(dict.fromkeys(new))
-        while len(self._known) > MOST_PHRASES:
+        while len(self._known) > MAX_PHRASES:
             del self._known[next(iter(self._known))]
         return len(new) >= max(NEW_PHRASES, NEW_PART * len(phrases))
 
@@ -72,8 +72,8 @@ class Traps:
     item_per_page: bool = False  # the spider's: items prove nothing then
     is_known: Callable[[str], bool] = lambda url: False  # whether the frontier has it
     _ahead: dict[str, int] = field(default_factory=dict)
-    _untold: defaultdict[str, float] = field(
-        default_factory=lambda: defaultdict(lambda: TOLD_AT_FIRST)
+    _reportable: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(lambda: REPORTED_AT_FIRST)
     )
     _news: News = field(default_factory=News)
     _crowd: set[str] = field(default_factory=set)  # shapes that share a budget, on hosts with many
@@ -116,10 +116,10 @@ class Traps:
         return shape
 
     def _grant(self, shape: str, permit: Permit) -> None:
-        if len(self._untold) > MOST_SHAPES:
-            for memory in (self._untold, self._ahead, self._crowd):
+        if len(self._reportable) > MAX_SHAPES:
+            for memory in (self._reportable, self._ahead, self._crowd):
                 memory.clear()
-        self._untold[shape] += TOLD * (1 + permit.ahead)
+        self._reportable[shape] += REPORTED * (1 + permit.ahead)
         if permit.ahead:
             self._ahead[shape] = self._ahead.get(shape, 0) + permit.ahead
         if permit.is_shared:
@@ -130,14 +130,14 @@ class Traps:
         if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
         own, above = shape_of(lease.url), shape_of(lease.request.parent)
-        if self._untold[own] <= 0 or own.endswith(REPEATED):
+        if self._reportable[own] <= 0 or own.endswith(REPEATED):
             return {}
         found = bool(output.items) and not self.item_per_page
         if not found and not self._has_news(own, page, output):
             return {}
         worth = WITH_ITEMS if found else WITH_NEWS
         is_sure = not self._breeds({own, above}, output) or self._is_vouched_for(lease, page)
-        self._untold[own] -= worth if is_sure else UNSURE_PART * worth
+        self._reportable[own] -= worth if is_sure else UNSURE_PART * worth
         is_same_host = above.partition("/")[0] == own.partition("/")[0]
         paid = {own, above} if found and is_same_host else {own}
         return {number_of(one): worth if is_sure else -worth for one in paid}
@@ -150,18 +150,18 @@ class Traps:
 
     def _is_kin(self, shape: str, kin: set[str]) -> bool:
         """On a host with too many shapes, all without a budget of their own count as alike."""
-        is_rare = shape in self._crowd or shape not in self._untold
+        is_rare = shape in self._crowd or shape not in self._reportable
         return shape in kin or (is_rare and not kin.isdisjoint(self._crowd))
 
     def _is_vouched_for(self, lease: Lease, page: Page) -> bool:
         """Whether it links to a page of its kind that another page led to, as pages of a real site
         do. In a maze, whose pages are generated on request, all links are new or lead back."""
         kin, above = {shape_of(lease.url)}, {lease.url, page.url, lease.request.parent}
-        for url in islice(page.links() if page.is_html else (), MOST_LINKS):
+        for url in islice(page.links() if page.is_html else (), MAX_LINKS):
             if url in above or not self.is_known(url) or page.url.startswith(url.rstrip("/")):
                 continue
             if self._vouched[url] < VOUCHES and self._is_kin(shape_of(url), kin):
-                if len(self._vouched) > MOST_VOUCHING:
+                if len(self._vouched) > MAX_VOUCHING:
                     self._vouched.clear()
                 self._vouched[url] += 1
                 return True

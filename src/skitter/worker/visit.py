@@ -56,7 +56,7 @@ class Visit:
             self.gate.arrive(url)
             await asyncio.shield(self.gate.close())
 
-    async def hear(self, response: Response, verdict: object) -> None:
+    async def note_response(self, response: Response, verdict: object) -> None:
         """Note what a response says about its host, and pass a rest on to others on its clock."""
         self.response = response
         self.arrive(response.url)

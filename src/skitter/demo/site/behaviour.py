@@ -54,7 +54,7 @@ LOOP: Final = "/revolving-door"
 MISSING_PATHS: Final = tuple(f"/books/out-of-print-{n}" for n in range(1, 9))
 GONE_PATHS: Final = ("/books/withdrawn-by-the-author", "/books/recalled-edition")
 
-# Books by number: all below FEWEST_BOOKS, so that the smallest shop has everything.
+# Books by number: all below MIN_BOOKS, so that the smallest shop has everything.
 BUSY_ONCE, BUSY_TWICE, BROKEN_ONCE, CUT_ONCE = (4, 24), (40,), (10, 29), (16, 35)
 SLOW: Final = {n: (200 + (n * 173) % 601) / 1000 for n in range(3, 50, 5)}  # 0.2 to 0.8 s
 PACKED_EVERY, PACKED_FROM = 25, 9

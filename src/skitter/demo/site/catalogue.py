@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DEFAULT_BOOKS: Final = 700
-FEWEST_BOOKS, MOST_BOOKS = 50, 5000  # fewer would leave no room for everything that can go wrong
+MIN_BOOKS, MAX_BOOKS = 50, 5000  # fewer would leave no room for everything that can go wrong
 SEED: Final = 1926
 
 SYMBOLS: Final = {"EUR": "€", "GBP": "£", "USD": "$"}
@@ -100,8 +100,8 @@ class Catalogue:
 
 def make_catalogue(books: int = DEFAULT_BOOKS) -> Catalogue:
     """This many books; 700 fill about 60 pages of 40 categories."""
-    if not FEWEST_BOOKS <= books <= MOST_BOOKS:
-        raise BadOption("books", books, f"a number from {FEWEST_BOOKS} to {MOST_BOOKS:,}")
+    if not MIN_BOOKS <= books <= MAX_BOOKS:
+        raise BadOption("books", books, f"a number from {MIN_BOOKS} to {MAX_BOOKS:,}")
     names = words.CATEGORIES[: max(4, min(40, round(books * 40 / 700)))]
     categories = tuple(Category(name, slugify(name)) for name in names)
     authors = _make_authors(max(12, books * 10 // 37))

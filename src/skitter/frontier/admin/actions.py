@@ -24,7 +24,7 @@ PAGE = 1000
 LONGEST_DETAIL = 500
 
 
-class Deed(NamedTuple):
+class NewAction(NamedTuple):
     """What was done. An empty job means all jobs."""
 
     job: str
@@ -52,9 +52,9 @@ def this_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-async def note_action(server: Server, who: str, deed: Deed) -> None:
+async def note_action(server: Server, who: str, action: NewAction) -> None:
     """Add a line. If the reply gets lost, the line may be added twice."""
-    said = {"who": who, **deed._asdict()}
+    said = {"who": who, **action._asdict()}
     fields = [part for name, text in said.items() for part in (name, _short(text))]
     await server.command("XADD", ACTIONS, "MAXLEN", "~", ACTIONS_KEPT, "*", *fields)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Per job; the rest share one row. A series for every host would overload Prometheus.
 TOP_HOSTS: Final = 20
-MOST_WORKERS: Final = 200
+MAX_WORKERS: Final = 200
 
 #: Counters: name, its name in the catalogue, help text, divisor.
 _COUNTERS: Final = (
@@ -163,6 +163,6 @@ def _gauges(jobs: list[_Job]) -> Iterator[Family]:
         state.add(1, crawl=job.name, state=job.stats.status)
         if job.totals.last_page_at:
             last.add(job.totals.last_page_at, crawl=job.name)
-        for beat in job.beats[:MOST_WORKERS]:
+        for beat in job.beats[:MAX_WORKERS]:
             heard.add(beat.at, crawl=job.name, worker=beat.name, kind=beat.kind)
     yield from (depth, oldest, items, hosts, state, last, heard)

@@ -43,14 +43,14 @@ def host_row(facts: HostFacts, options: JobOptions) -> HostRow:
     )
 
 
-async def slowest_hosts(frontier: Frontier, most: int) -> list[HostFacts]:
+async def slowest_hosts(frontier: Frontier, limit: int) -> list[HostFacts]:
     """By delay, then by queue length, longest first; looks at the first LOOK_AT hosts only."""
     options = await frontier.fresh_options()
-    return await top_hosts(frontier, most, lambda one: (one.delay(options).seconds, one.queued))
+    return await top_hosts(frontier, limit, lambda one: (one.delay(options).seconds, one.queued))
 
 
 async def top_hosts(
-    frontier: Frontier, most: int, rank: Callable[[HostFacts], tuple[float, ...]]
+    frontier: Frontier, limit: int, rank: Callable[[HostFacts], tuple[float, ...]]
 ) -> list[HostFacts]:
     """The hosts with the highest rank among the first LOOK_AT."""
     found = dict[str, HostFacts]()
@@ -59,4 +59,4 @@ async def top_hosts(
             found |= {one.name: one for one in await host_facts(shard, names)}
             if len(found) >= LOOK_AT:
                 break
-    return nlargest(most, found.values(), key=lambda one: (*rank(one), one.name))
+    return nlargest(limit, found.values(), key=lambda one: (*rank(one), one.name))

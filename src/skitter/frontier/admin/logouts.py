@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
 
 #: Beyond that, those that expire soonest are dropped.
-MOST_LOGOUTS = 10_000
+MAX_LOGOUTS = 10_000
 
 
 async def note_logout(server: Server, session: str, *, until: int, now: int) -> None:
     """Record a logout, for as long as the session would have lasted."""
     await server.command("ZADD", LOGOUTS, until, session)
     await server.command("ZREMRANGEBYSCORE", LOGOUTS, "-inf", now)
-    await server.command("ZREMRANGEBYRANK", LOGOUTS, 0, -MOST_LOGOUTS - 1)
+    await server.command("ZREMRANGEBYRANK", LOGOUTS, 0, -MAX_LOGOUTS - 1)
 
 
 async def list_logouts(server: Server) -> dict[str, float]:

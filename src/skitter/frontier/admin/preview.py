@@ -44,24 +44,24 @@ async def preview(frontier: Frontier, options: JobOptions) -> list[Effect]:
     old, new = frontier.options.limits, options.limits
     found = []
     for name, (count, says) in EFFECTS.items():
-        was, most = getattr(old, name), getattr(new, name)
-        if most != was:
-            urls, exact = await count(frontier, most)
-            effect = Effect(option=name, was=was, becomes=most, urls=urls, says=says, exact=exact)
+        was, limit = getattr(old, name), getattr(new, name)
+        if limit != was:
+            urls, exact = await count(frontier, limit)
+            effect = Effect(option=name, was=was, becomes=limit, urls=urls, says=says, exact=exact)
             found.append(effect)
     return found
 
 
-async def _over_pages(frontier: Frontier, most: int | None) -> _Count:
+async def _over_pages(frontier: Frontier, limit: int | None) -> _Count:
     stats = await frontier.stats()
-    return _Count(0 if most is None else max(0, stats.remaining - max(0, most - stats.done)))
+    return _Count(0 if limit is None else max(0, stats.remaining - max(0, limit - stats.done)))
 
 
-async def _over_host_pages(frontier: Frontier, most: int | None) -> _Count:
+async def _over_host_pages(frontier: Frontier, limit: int | None) -> _Count:
     async def count(shard: Shard, names: list[str]) -> int:
         over = 0.0
         for one in await host_facts(shard, names):
-            budget = one.own.get("max_pages", most)
+            budget = one.own.get("max_pages", limit)
             left = one.queued if budget is None else max(0, budget - one.pages - one.in_flight)
             over += max(0, one.queued - left)
         return int(over)
@@ -69,11 +69,11 @@ async def _over_host_pages(frontier: Frontier, most: int | None) -> _Count:
     return await _scan(frontier, "hosts", count)
 
 
-async def _over_depth(frontier: Frontier, most: int | None) -> _Count:
+async def _over_depth(frontier: Frontier, limit: int | None) -> _Count:
     async def count(shard: Shard, names: list[str]) -> int:
         facts = await request_facts(shard, [(name, "") for name in names])
         depths = [one.request.depth for one in facts if one.request and not one.dead]
-        return sum(most is not None and depth >= most for depth in depths)
+        return sum(limit is not None and depth >= limit for depth in depths)
 
     return await _scan(frontier, "task", count)
 
@@ -110,10 +110,10 @@ def _site(url: str) -> str:
         return ""
 
 
-async def _over_pending(frontier: Frontier, most: int | None) -> _Count:
+async def _over_pending(frontier: Frontier, limit: int | None) -> _Count:
     stats = await frontier.stats()
     waiting = stats.pending - stats.shelved + stats.delayed
-    return _Count(0 if most is None else max(0, waiting - most))
+    return _Count(0 if limit is None else max(0, waiting - limit))
 
 
 async def _scan(

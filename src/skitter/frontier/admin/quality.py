@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: Limits per job: handlers, and columns (a field and a type) per handler. With observe.lua's
 #: WINDOWS and 5 bytes per number, that is at most 850 KB; a handler with 10 fields takes 2 KB.
-MOST_HANDLERS = 20
-MOST_COLUMNS = 100
+MAX_HANDLERS = 20
+MAX_COLUMNS = 100
 LONGEST_NAME = 60
 
 
@@ -56,7 +56,7 @@ async def observe(frontier: Frontier, observed: Iterable[Observed]) -> None:
         )
         for one in observed
     ]
-    await frontier.home.observe(rows, handlers=MOST_HANDLERS, columns=MOST_COLUMNS)
+    await frontier.home.observe(rows, handlers=MAX_HANDLERS, columns=MAX_COLUMNS)
 
 
 async def read_quality(frontier: Frontier) -> list[History]:

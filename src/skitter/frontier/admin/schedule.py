@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 SHORTEST_S, LONGEST_S = 1.0, 366 * 86_400.0
-MOST_MISSED = 1000  # counting stops there
+MAX_MISSED = 1000  # counting stops there
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ async def advance(frontier: Frontier, schedule: Schedule, *, now_ms: int) -> tup
     """Plan the next round, as the one that was due has begun. Returns whether we were the first to
     do so, and how many rounds were missed."""
     since = takewhile(lambda moment: moment <= now_ms, schedule.moments_ms(schedule.next_ms))
-    missed = sum(1 for _ in islice(since, MOST_MISSED))
+    missed = sum(1 for _ in islice(since, MAX_MISSED))
     following = next(schedule.moments_ms(now_ms), schedule.next_ms)
     first = await frontier.home.next_round(
         due_ms=str(schedule.next_ms), next_ms=str(following), missed=missed

@@ -24,7 +24,7 @@ Scope = Literal["read", "push", "operate"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 #: A token: `skt_`, its id, its secret.
 SHAPE = re.compile(r"skt_([0-9a-f]{12})_[\w-]{43}")
-MOST_TOKENS = 1000
+MAX_TOKENS = 1000
 LONGEST_NAME = 100
 
 
@@ -51,9 +51,9 @@ async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> st
         raise BadOption("scope", ", ".join(scopes) or "nothing", "one of " + ", ".join(SCOPES))
     if not 1 <= len(name) <= LONGEST_NAME:
         raise BadOption("name", name, f"1 to {LONGEST_NAME} characters")
-    if await server.command("HLEN", TOKENS) >= MOST_TOKENS:
+    if await server.command("HLEN", TOKENS) >= MAX_TOKENS:
         raise UsageError(
-            f"there are {MOST_TOKENS:,} tokens: revoke some with `skitter token revoke`."
+            f"there are {MAX_TOKENS:,} tokens: revoke some with `skitter token revoke`."
         )
     identity = secrets.token_hex(6)
     token = f"skt_{identity}_{secrets.token_urlsafe(32)}"

@@ -67,11 +67,11 @@ def disk_note(facts: ServerFacts, directory: Path | None) -> str:
 
 
 def memory_note(facts: ServerFacts) -> str:
-    used, most = facts.memory_bytes, facts.max_memory_bytes
-    if not most or used < FULL * most:
+    used, limit = facts.memory_bytes, facts.max_memory_bytes
+    if not limit or used < FULL * limit:
         return ""
     return (
-        f"the server is full ({used / 2**20:,.0f} of {most / 2**20:,.0f} MB) and refuses new URLs "
+        f"the server is full ({used / 2**20:,.0f} of {limit / 2**20:,.0f} MB) and refuses new URLs "
         "and results: load the waiting items, or raise its limit (SKITTER_MAX_MEMORY_MB before its "
         "next start, or maxmemory)"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Occasion = Literal["finish", "dead", "failures", "quality", "blocked"]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
-MOST_WEBHOOKS, MOST_WAITING = 20, 1000
+MAX_WEBHOOKS, MAX_WAITING = 20, 1000
 #: The holder of the lease sends; if it dies, another process takes over.
 LEASE_S = 60
 
@@ -52,8 +52,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def add_webhook(frontier: Frontier, hook: Webhook) -> None:
     """Raises UsageError if there are too many."""
-    if len(await list_webhooks(frontier)) >= MOST_WEBHOOKS:
-        raise UsageError(f"{frontier.job} has {MOST_WEBHOOKS} webhooks: remove one first.")
+    if len(await list_webhooks(frontier)) >= MAX_WEBHOOKS:
+        raise UsageError(f"{frontier.job} has {MAX_WEBHOOKS} webhooks: remove one first.")
     await save_webhook(frontier, hook)
 
 
@@ -88,9 +88,9 @@ async def list_deliveries(frontier: Frontier) -> list[Delivery]:
 
 
 async def save_delivery(frontier: Frontier, delivery: Delivery) -> None:
-    """Raises UsageError if MOST_WAITING are waiting already."""
-    if await frontier.home.command("HLEN", "deliveries") >= MOST_WAITING:
-        raise UsageError(f"{frontier.job} already has {MOST_WAITING:,} webhook deliveries waiting.")
+    """Raises UsageError if MAX_WAITING are waiting already."""
+    if await frontier.home.command("HLEN", "deliveries") >= MAX_WAITING:
+        raise UsageError(f"{frontier.job} already has {MAX_WAITING:,} webhook deliveries waiting.")
     await frontier.home.command("HSET", "deliveries", delivery.id, msgspec.json.encode(delivery))
 
 

@@ -21,7 +21,7 @@ EVENTS_LATELY = 1000
 #: A worker that has been silent for this long is gone.
 SILENCE_S = 15.0
 #: An upper bound, whatever the server says.
-MOST_WORKERS = 1000
+MAX_WORKERS = 1000
 
 
 #: Kinds of heartbeats that fetch pages.
@@ -51,8 +51,8 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Store a heartbeat. Raises JobMissing for a job that is gone, and does not recreate it."""
-    told = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
-    await frontier.home.beat(name=told.name, message=encode(told))
+    short = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
+    await frontier.home.beat(name=short.name, message=encode(short))
 
 
 async def leave(frontier: Frontier, name: str) -> None:
@@ -109,7 +109,7 @@ async def set_wanted_workers(frontier: Frontier, number: int) -> None:
 async def wanted_workers(frontier: Frontier) -> int | None:
     """How many workers the operator wants; None: not set, or not a number."""
     raw = await frontier.home.command("HGET", "control", "workers") or b""
-    return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None
+    return min(int(raw), MAX_WORKERS) if raw.isdigit() and len(raw) < 16 else None
 
 
 async def take_back(frontier: Frontier, client: str, *, seen: bool) -> int:

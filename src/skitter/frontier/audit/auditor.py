@@ -183,7 +183,7 @@ class _ShardAudit:
 
     async def _compare_at_once(self) -> bool:
         """Compare all sums at one moment. False: the shard is too big for that."""
-        answer = await self.shard.audit_sums(most=AT_ONCE)
+        answer = await self.shard.audit_sums(limit=AT_ONCE)
         if not answer:
             return False
         pairs, uneven = answer[: 2 * len(SUMS)], answer[2 * len(SUMS) :]

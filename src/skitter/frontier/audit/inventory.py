@@ -99,13 +99,13 @@ async def check_families(frontier: Frontier, report: AuditReport, damaged: set[i
                 if name in SEEN_KEYS
             ]
     # Read last: a growing crawl adds buckets meanwhile.
-    most = {
+    limits = {
         shard.keys.shard: await seen_set(frontier.layout).parts(shard)
         for shard in frontier.shards
         if shard.keys.shard not in damaged
     }
     for place, key, number in numbered:
-        if not number.isdigit() or int(number) >= most[place]:
+        if not number.isdigit() or int(number) >= limits[place]:
             report.note(key, ["is a bucket that does not exist"])
 
 

@@ -34,7 +34,7 @@ Allows = Callable[[bytes, str], bool | None]
 SLACK_MS = 20
 SLACK = 0.02
 PAGE = 1000
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 
 class Trip(NamedTuple):
@@ -111,11 +111,11 @@ def most_at_once(trips: Iterable[Trip]) -> int:
     """How many were in flight together, beyond the tolerance for clocks. Pure."""
     moments = [(trip.left_ms, 1) for trip in trips]
     moments += [(one.left_ms + max(1, one.took_ms - SLACK_MS), -1) for one in trips]
-    now = most = 0
+    now = peak = 0
     for _, change in sorted(moments):  # at the same moment, those that end come first
         now += change
-        most = max(most, now)
-    return most
+        peak = max(peak, now)
+    return peak
 
 
 def _least(delay_ms: int) -> float:
@@ -134,8 +134,8 @@ async def _read(shard: Shard) -> AsyncIterator[Trip]:
 def open_trip(row: str) -> Trip | None:
     """None: it cannot be read."""
     try:
-        told_ms, host, at_ms, ago_ms, took_ms, delay_ms, url = row.split(" ", 6)
-        left_ms = min(int(at_ms), int(told_ms) - int(ago_ms))  # both are late, if anything
+        now_ms, host, at_ms, ago_ms, took_ms, delay_ms, url = row.split(" ", 6)
+        left_ms = min(int(at_ms), int(now_ms) - int(ago_ms))  # both are late, if anything
         return Trip(left_ms, int(took_ms), int(delay_ms), host, url)
     except ValueError:
         return None
@@ -152,7 +152,7 @@ async def _disallowed(frontier: Frontier, trips: list[Trip], allows: Allows) -> 
         is_known |= said is not None
         if said is False:
             found.append(url)
-    return found[:MOST_NAMED] if is_known else None
+    return found[:MAX_NAMED] if is_known else None
 
 
 def _pages(trips: list[Trip]) -> Iterator[tuple[str, str]]:

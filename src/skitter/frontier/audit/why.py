@@ -345,9 +345,9 @@ def _slowed(host: HostFacts, options: JobOptions) -> list[str]:
 
 
 def _budget(options: JobOptions, done: int, facts: RequestFacts) -> list[str]:
-    most = options.limits.max_pages
-    if most is not None and facts.queued and done >= most:
-        return [f"the crawl's budget is spent: {most:,} pages (max_pages)"]
+    limit = options.limits.max_pages
+    if limit is not None and facts.queued and done >= limit:
+        return [f"the crawl's budget is spent: {limit:,} pages (max_pages)"]
     return []
 
 

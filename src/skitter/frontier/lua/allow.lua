@@ -6,7 +6,7 @@ KEYS   due      zset   host -> rank
        due_browser zset   host -> rank
        wait     zset   host -> ms
        delayed  zset   fingerprint -> ms
-ARGV   told     int    granted so far, from grant.lua's reply
+ARGV   granted  int    granted so far, from grant.lua's reply
        keep     int    other shards are short: cede all but this many; -1: cede nothing
 REPLY  ints   granted, ceded and used (done or leased); empty if there is no limit
 COST   O(log N)
@@ -21,7 +21,7 @@ local function has_use()
     or redis.call('ZCOUNT', delayed, '-inf', now_ms) > 0)
 end
 
-count('granted', math.max(0, told - read_counter('granted')))
+count('granted', math.max(0, granted - read_counter('granted')))
 if keep < 0 then
   balance(math.huge)
 else

@@ -7,19 +7,19 @@ KEYS   hosts    hash   host -> packed
        queue    zset   one per host
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
-ARGV   most     int    give up if there are more hosts, leases or buckets than this
+ARGV   limit    int    give up if there are more hosts, leases or buckets than this
 REPLY  list   empty, or: requests in all queues, shelved and pages of all hosts, fingerprints in all
        buckets, each followed by its counter; then host, in flight and leases for each host where
        the last two differ
-COST   O(most)
+COST   O(limit)
 ]]
 --@include bulk counters host_record record seen
 -- A Bloom filter has no buckets.
 local largest = math.max(buckets or 0, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
-if largest > most then return {} end
+if largest > limit then return {} end
 
 local leases = {}
-local leased = redis.call('ZRANGE', lease, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, most)
+local leased = redis.call('ZRANGE', lease, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, limit)
 for _, record in ipairs(bulk_read('HMGET', task, leased)) do
   local name = host_of(record or '') or '?'
   leases[name] = (leases[name] or 0) + 1

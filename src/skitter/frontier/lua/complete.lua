@@ -7,7 +7,7 @@ KEYS   items    stream what handlers yielded
 ARGV   leases   int    how many groups of EACH follow
        links    int    how many links are in REST
        list     text   key of a list to push items to; empty: use the stream
-       tell     int    1: report which links were known
+       report   int    1: report which links were known
 EACH   fp       text
        token    text
        brings   text   `links items`: how many links and items of REST are its own; empty: none.
@@ -55,7 +55,7 @@ for i = 1, #claims do
     if not claim.stays then finished[#finished + 1] = claim.fp end -- stays: revisit.lua
     troubled[done] = claim.fp
     for at = link_at, next_link - 1, LINK do
-      if accept(at, true) == SEEN and tell == 1 then known[#known + 1] = (at - first_link) / LINK end
+      if accept(at, true) == SEEN and report == 1 then known[#known + 1] = (at - first_link) / LINK end
     end
     if depth then keep_outlinks(claim.fp, ARGV[packed_at], depth, reach) end
     for at = first_item, next_item - 1 do

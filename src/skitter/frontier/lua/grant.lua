@@ -18,8 +18,8 @@ if limits.max_pages == math.huge then return {} end
 -- Grant many batches at once while pages are plentiful, so that shards rarely have to ask.
 local AHEAD = 64
 
-local function known(field, told)
-  return math.max(tonumber(redis.call('HGET', budget, field)) or 0, tonumber(told))
+local function known(field, reported)
+  return math.max(tonumber(redis.call('HGET', budget, field)) or 0, tonumber(reported))
 end
 
 local shares, out = {}, 0

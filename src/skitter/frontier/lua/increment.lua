@@ -7,7 +7,7 @@ KEYS   daily    hash   name, newline, tags -> number; by day
        durations hash  bucket -> count, `us`: their sum; day/name
        recent   hash   verb -> number of this client's last call
 ARGV   seq      int    the client's number for this call
-       most     int    distinct names and tags per day; the rest are summed under an empty name
+       limit    int    distinct names and tags per day; the rest are summed under an empty name
        keep_s   int    how long a day is kept
 EACH   name     text
        tags     text
@@ -24,7 +24,7 @@ local totals = daily .. day
 local function row_for(name, tags)
   local row = name .. '\n' .. tags
   local is_known = redis.call('HEXISTS', totals, row) == 1
-  return (is_known or redis.call('HLEN', totals) < most) and row or '\n'
+  return (is_known or redis.call('HLEN', totals) < limit) and row or '\n'
 end
 
 local function add_durations(name, flat)

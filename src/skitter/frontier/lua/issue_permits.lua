@@ -14,9 +14,9 @@ COST   O(permits * log N)
 ]]
 --@include clock limits
 redis.call('ZREMRANGEBYSCORE', permits, '-inf', now_ms)
-local BROWSER, MOST = 'browser-', 10000 -- bounds one call; the next call sees the rest
+local BROWSER, MAX_PERMITS = 'browser-', 10000 -- bounds one call; the next call sees the rest
 local issued, ours = {}, {}
-local known = redis.call('ZRANGE', permits, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MOST)
+local known = redis.call('ZRANGE', permits, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MAX_PERMITS)
 for _, permit in ipairs(known) do
   local is_browser = string.sub(permit, 1, #BROWSER) == BROWSER
   if is_browser == (lane == 'browser') then ours[#ours + 1] = permit end

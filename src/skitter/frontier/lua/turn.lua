@@ -4,16 +4,16 @@ last moment granted. A rest imposed on one of them holds for all, and so does a 
 flight: each request holds a place until it gives it back or the place expires.
 
 FLAGS  allow-oom
-KEYS   clock     string `moment_ms delay_ms rest_ms`: the last moment granted, its caller's delay,
-                        and the end of the rest; then `place=until_ms` for each in flight
-ARGV   now       text   server ms; empty outside of tests and simulation
-       moment_ms int    an earlier grant that was not used; 0: none
-       delay_ms  int    the delay to keep
-       most_ms   int    the longest wait we accept; -1: reserve nothing
-       for_ms    int    start a rest of this length; 0: none
-       place     text   names the request; empty: it is not counted
-       most      int    how many may be in flight; 0: give the place back, -1: any number
-       held_ms   int    how long a place is held at most
+KEYS   clock       string `moment_ms delay_ms rest_ms`: the last moment granted, its caller's delay,
+                          and the end of the rest; then `place=until_ms` for each in flight
+ARGV   now         text   server ms; empty outside of tests and simulation
+       moment_ms   int    an earlier grant that was not used; 0: none
+       delay_ms    int    the delay to keep
+       max_wait_ms int    the longest wait we accept; -1: reserve nothing
+       for_ms      int    start a rest of this length; 0: none
+       place       text   names the request; empty: it is not counted
+       limit       int    how many may be in flight; 0: give the place back, -1: any number
+       held_ms     int    how long a place is held at most
 REPLY  ints   how long to wait, and the moment (0: the wait is too long, nothing is reserved)
 COST   O(requests in flight)
 ]]
@@ -37,12 +37,12 @@ if for_ms > 0 then rest_ms = math.max(rest_ms, now_ms + for_ms) end
 local opens_at = now_ms
 if moment_ms ~= last_ms then opens_at = last_ms + math.max(gap_ms, delay_ms) end
 opens_at = math.max(now_ms, opens_at, rest_ms)
-local is_full = place ~= '' and most > 0 and others >= most
-local is_granted = not is_full and opens_at - now_ms <= most_ms
+local is_full = place ~= '' and limit > 0 and others >= limit
+local is_granted = not is_full and opens_at - now_ms <= max_wait_ms
 if is_full then opens_at = math.max(opens_at, now_ms + FULL_MS) end
 if is_granted then
   last_ms, gap_ms = opens_at, delay_ms
-  if most > 0 and place ~= '' then
+  if limit > 0 and place ~= '' then
     held = math.max(held, opens_at + held_ms)
     under_way[others + 1] = string.format(' %s=%d', place, opens_at + held_ms)
   end

@@ -13,10 +13,10 @@ local CLEAN, BACK, SPREAD = 20, 0.9, 0.1
 local LEAST_MS = 10 -- doubled if there is no delay and the host answers instantly
 local WINDOW_MS = 10000
 local RAISED = { 'raised_ms', 'incident', 'window_ends', 'clean' }
-local MOST = 2 ^ 31
+local LIMIT = 2 ^ 31
 
 local function sound(number)
-  return type(number) == 'number' and number >= 0 and number < MOST and math.floor(number) or nil
+  return type(number) == 'number' and number >= 0 and number < LIMIT and math.floor(number) or nil
 end
 
 -- From 0 to 1, by host and time: the server seeds math.random alike for every script.

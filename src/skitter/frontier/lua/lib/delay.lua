@@ -8,7 +8,7 @@ wants requests sent as fast as the host answers.
 ]]
 --@include limits host
 local DAY_MS = 86400000 -- the cap for jobs from an older release, which have no max_delay_ms
-local LEAST_SLACK_MS, MOST_SLACK_MS = 2, 10
+local MIN_SLACK_MS, MAX_SLACK_MS = 2, 10
 local longest_ms = math.min(limits.max_delay_ms, DAY_MS)
 
 local function configured_delay(known)
@@ -34,7 +34,7 @@ end
 -- left.
 local function slack_of(known, delay_ms)
   if (known.own.max_in_flight or limits.max_in_flight) == 1 then return 0 end
-  return math.max(LEAST_SLACK_MS, math.min(MOST_SLACK_MS, math.floor(delay_ms / 20)))
+  return math.max(MIN_SLACK_MS, math.min(MAX_SLACK_MS, math.floor(delay_ms / 20)))
 end
 
 -- From one turn to the next: the delay plus the slack, so that a late and a punctual departure are

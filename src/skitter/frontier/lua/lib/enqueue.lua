@@ -2,7 +2,7 @@
 enqueue: make a request pending, behind others of its priority (in a lifo job: in front of them).
 `settle_all` writes it.
 ]]
---@include settle stands waits
+--@include settle keeps_place waits
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
 
 local function rank_anew(known, priority, ticket)
@@ -12,7 +12,7 @@ end
 
 local function enqueue(fp, name, priority)
   local ticket = draw_ticket()
-  if not stands(name, priority) then rank_anew(host(name), priority, ticket) end
+  if not keeps_place(name, priority) then rank_anew(host(name), priority, ticket) end
   local list, score = arrivals[name], score_of(priority, place_in_line(ticket))
   if list then list[#list + 1], list[#list + 2] = score, fp else arrivals[name] = { score, fp } end
 end

@@ -23,6 +23,6 @@ end
 
 local function free_shape(number, room)
   if room <= 0 then return 0 end
-  local most = math.min(room, AT_ONCE)
-  return free(redis.call('ZRANGE', trapped, number, number, 'BYSCORE', 'LIMIT', 0, most))
+  local limit = math.min(room, AT_ONCE)
+  return free(redis.call('ZRANGE', trapped, number, number, 'BYSCORE', 'LIMIT', 0, limit))
 end

@@ -23,7 +23,7 @@ local function add_row(key, member, more)
 end
 
 -- Costs O(table), but runs rarely: only when a table has grown to twice its size.
-local function fold(key, most)
+local function fold(key, limit)
   local flat, found = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do
     if flat[i] ~= '' then found[#found + 1] = { flat[i], read_row(flat[i + 1]) } end
@@ -32,13 +32,13 @@ local function fold(key, most)
     local first, second = a[2][1] + a[2][2], b[2][1] + b[2][2]
     return first > second or (first == second and a[1] < b[1])
   end)
-  for i = most + 1, #found do
+  for i = limit + 1, #found do
     redis.call('HDEL', key, found[i][1])
     add_row(key, '', found[i][2])
   end
 end
 
-local function add_rows(key, flat, most)
+local function add_rows(key, flat, limit)
   for i = 1, #flat, 2 do add_row(key, flat[i], flat[i + 1]) end
-  if redis.call('HLEN', key) > 2 * most then fold(key, most) end
+  if redis.call('HLEN', key) > 2 * limit then fold(key, limit) end
 end

@@ -9,7 +9,7 @@ KEYS   sessions string exists if there is a pool in this shard
 ]]
 --@include clock
 local IDLE_MS = 86400000
-local MOST_FIELDS = 250 -- each client keeps fewer, but several may add fields at the same time
+local MAX_FIELDS = 250 -- each client keeps fewer, but several may add fields at the same time
 
 local function read_pool(name)
   local stored = redis.pcall('GET', pool .. name)
@@ -42,14 +42,14 @@ end
 
 -- Names and values. HRANDFIELD bounds the reply, whatever was written there.
 local function read_session(key)
-  return redis.call('HRANDFIELD', key, MOST_FIELDS + 20, 'WITHVALUES')
+  return redis.call('HRANDFIELD', key, MAX_FIELDS + 20, 'WITHVALUES')
 end
 
 -- `fields`: name, value, ...; a full session takes no new names.
 local function write_session(key, fields, gone)
   for _, field in ipairs(gone) do redis.call('HDEL', key, field) end
   for i = 1, #fields, 2 do
-    if redis.call('HLEN', key) < MOST_FIELDS or redis.call('HEXISTS', key, fields[i]) == 1 then
+    if redis.call('HLEN', key) < MAX_FIELDS or redis.call('HEXISTS', key, fields[i]) == 1 then
       redis.call('HSET', key, fields[i], fields[i + 1])
     end
   end

@@ -9,7 +9,7 @@ KEYS   wait     zset   host -> ms
        queue    zset   one per host: fingerprint -> score
 ]]
 --@include clock limits score host delay lane
-local MOST, BUDGET = limits.max_in_flight, limits.max_pages_per_host
+local MAX_IN_FLIGHT, BUDGET = limits.max_in_flight, limits.max_pages_per_host
 local NO_BUDGET = math.huge
 
 local function look_at_queue(name, known)
@@ -32,7 +32,8 @@ local function list_for(name, known)
   local clock = loaded[clock_name(name)] or peek(clock_name(name))
   local delay_ms = delay_of(clock)
   local spare = delay_ms == 0 and limits.spare or 0 -- set by spare.lua
-  if in_flight >= (own.max_in_flight or MOST + spare) or known.pages + in_flight >= budget then
+  local allowed = own.max_in_flight or MAX_IN_FLIGHT + spare
+  if in_flight >= allowed or known.pages + in_flight >= budget then
     return NOWHERE
   end
   if known.tied == 0 then look_at_queue(name, known) end

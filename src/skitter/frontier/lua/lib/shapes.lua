@@ -3,14 +3,14 @@ shapes: how many pages each URL shape may have. A budget is doubled when the pag
 half have yielded enough (docs/adr/0027-traps-are-held-by-shape.md), or when a last look has shown
 that the shape is finite (0042-a-last-look-at-what-is-held.md).
 
-A host has at most MOST shapes with budgets of their own; all others share one, so that a trap of
-random words cannot escape it.
+A host has at most MAX_SHAPES shapes with budgets of their own; all others share one, so that a trap
+of random words cannot escape it.
 
 KEYS   probation hash  fingerprint of a lease -> shape whose budget it uses
        trapped   zset  fingerprint -> shape
 ]]
 --@include bulk limits shape_records
-local MOST = 100
+local MAX_SHAPES = 100
 local NEEDED = 0.2 -- credit per page: worker/traps.py defines what a page is worth
 local UNFINISHED = { lease = true, reap = true, reclaim = true, release = true, retry = true }
 
@@ -23,7 +23,7 @@ local function shape(name, number)
   changed_shapes[name] = true
   if not all[number] then
     for _ in pairs(all) do size = size + 1 end
-    if size >= MOST then number = any_of(name) end
+    if size >= MAX_SHAPES then number = any_of(name) end
     all[number] = all[number] or { 0, 0, 0, 0, 0 }
   end
   return all[number], number

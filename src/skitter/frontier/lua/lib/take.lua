@@ -2,7 +2,7 @@
 take: take the next requests from the queues: best priority first and, among equals, hosts in turn,
 so that a huge host cannot starve a hundred small ones.
 
-The best `most` hosts are popped from `due` with one command. That is enough, as each of them has a
+The best `limit` hosts are popped from `due` with one command. That is enough, as each of them has a
 request: none left in `due` can come before those. A host that stays due joins the line again.
 
 A request on its last chance, after too many losses, is handed out alone: if it is what kills
@@ -46,8 +46,8 @@ local function take_from(name)
 end
 
 -- Pop the best hosts from `due`; `settle_hosts` puts them back.
-local function form_line(most)
-  local best, names = redis.call('ZPOPMIN', lane == '' and due or due_browser, most), {}
+local function form_line(limit)
+  local best, names = redis.call('ZPOPMIN', lane == '' and due or due_browser, limit), {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i = 1, #names do
@@ -59,11 +59,11 @@ local function form_line(most)
   end
 end
 
--- Up to `most` fingerprints, and their hosts in the same order.
-local function take(most)
+-- Up to `limit` fingerprints, and their hosts in the same order.
+local function take(limit)
   local fps, from, wary = {}, {}, read_counter('lost') > 0 -- without losses there are no suspects
-  if most > 0 then form_line(most) end
-  while line.names[line.first] and #fps < most do
+  if limit > 0 then form_line(limit) end
+  while line.names[line.first] and #fps < limit do
     local name = line.names[line.first]
     local suspect = wary and is_suspect(name)
     if suspect and #fps > 0 then break end -- the next call starts with it
@@ -71,7 +71,7 @@ local function take(most)
     local fp, list, rank = take_from(name)
     if fp then fps[#fps + 1], from[#from + 1] = fp, name end
     if suspect then break end
-    if list == DUE then line_up(name, rank, most - #fps) end
+    if list == DUE then line_up(name, rank, limit - #fps) end
   end
   count('pending', -#fps)
   note_wait()

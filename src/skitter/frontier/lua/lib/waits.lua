@@ -5,13 +5,14 @@ time at which some tickets were drawn. One request of a lease is the sample for 
 KEYS   marks    zset   ms -> the last ticket drawn before
 ]]
 --@include score clock slots
-local APART_MS, MOST = 50, 500
+local APART_MS, MAX_MARKS = 50, 500
 local taken = {} -- scores of the leased requests, as text
 
 -- Drop every other mark of the older half: the older they are, the further apart.
 local function thin_out()
-  if (tonumber(redis.pcall('ZCARD', marks)) or 0) <= MOST then return end
-  for i, mark in ipairs(redis.call('ZRANGE', marks, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MOST / 2)) do
+  if (tonumber(redis.pcall('ZCARD', marks)) or 0) <= MAX_MARKS then return end
+  local oldest = redis.call('ZRANGE', marks, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MAX_MARKS / 2)
+  for i, mark in ipairs(oldest) do
     if i % 2 == 0 then redis.call('ZREM', marks, mark) end
   end
 end

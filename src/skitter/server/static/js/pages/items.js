@@ -13,7 +13,7 @@ import { linkTo, remember } from "../router.js";
 import { withTip } from "../tip.js";
 
 const PAGE = 100;
-const MOST_COLUMNS = 8;
+const MAX_COLUMNS = 8;
 const LONGEST = 120;
 const VIEWS = [
     ["Table", "table"],
@@ -233,7 +233,7 @@ function columnsOf(rows) {
     for (const row of rows) for (const name of own(row)) times.set(name, (times.get(name) ?? 0) + 1);
     return [...times]
         .sort((a, b) => b[1] - a[1])
-        .slice(0, MOST_COLUMNS)
+        .slice(0, MAX_COLUMNS)
         .map(([name]) => name);
 }
 

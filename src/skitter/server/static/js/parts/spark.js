@@ -26,10 +26,10 @@ export class Spark {
     /** @param {(number | null)[]} values oldest first */
     show(values) {
         const known = values.map((value) => value ?? 0);
-        const most = Math.max(...known, 1e-9);
+        const peak = Math.max(...known, 1e-9);
         const step = WIDTH / Math.max(1, known.length - 1);
         const points = known.map(
-            (value, at) => `${(at * step).toFixed(2)} ${(HEIGHT - 2 - (value / most) * (HEIGHT - 5)).toFixed(2)}`,
+            (value, at) => `${(at * step).toFixed(2)} ${(HEIGHT - 2 - (value / peak) * (HEIGHT - 5)).toFixed(2)}`,
         );
         const path = points.length > 1 ? `M${points.join("L")}` : "";
         this.#line.setAttribute("d", path);
@@ -37,20 +37,20 @@ export class Spark {
     }
 }
 
-/** The last `most` values of something that changes. */
+/** The last `limit` values of something that changes. */
 export class Recent {
-    constructor(most = 120) {
-        this.most = most;
+    constructor(limit = 120) {
+        this.limit = limit;
         this.values = [];
     }
 
     begin(values) {
-        this.values = [...values.slice(-this.most), ...this.values].slice(-this.most);
+        this.values = [...values.slice(-this.limit), ...this.values].slice(-this.limit);
     }
 
     add(value) {
         this.values.push(value);
-        if (this.values.length > this.most) this.values.shift();
+        if (this.values.length > this.limit) this.values.shift();
         return this.values;
     }
 }

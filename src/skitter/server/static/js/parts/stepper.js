@@ -7,7 +7,7 @@ import { may } from "../store.js";
 import { withTip } from "../tip.js";
 
 const REST_MS = 500;
-const MOST = 1000;
+const MAX = 1000;
 
 /** @returns {{element: HTMLElement, show: (overview: object) => void}} */
 export function workerStepper(job) {
@@ -18,14 +18,14 @@ export function workerStepper(job) {
         id: "max-workers",
         type: "number",
         min: 0,
-        max: MOST,
+        max: MAX,
         inputmode: "numeric",
         disabled: !allowed,
     });
     const step = (by) => change(Number(input.value || 0) + by);
 
     function change(value) {
-        input.value = Math.min(MOST, Math.max(0, Math.round(value) || 0));
+        input.value = Math.min(MAX, Math.max(0, Math.round(value) || 0));
         clearTimeout(timer);
         timer = setTimeout(send, REST_MS);
     }

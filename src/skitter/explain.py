@@ -1,4 +1,4 @@
-"""The story of a URL: where it is and why, as the command line and the HTTP API tell it."""
+"""Where a URL is and why, as the command line and the HTTP API explain it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from skitter.fetch.robots import explain_rules
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.why import Explanation, why, why_fingerprint
-from skitter.frontier.straight import aside
+from skitter.frontier.sync import in_thread
 from skitter.settings import resolve
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 
-async def tell_story(
+async def explain_url(
     frontier: Frontier, url: str, *, method: str = "GET", body: bytes = b""
 ) -> Explanation:
     """By its URL, its fingerprint, or the fingerprint that an engine gave it."""
@@ -24,7 +24,7 @@ async def tell_story(
     found = await why(frontier, url, method=method, body=body, robots=_read_robots)
     # Importing Scrapy takes a second, which must not delay others served by this process.
     is_open = found.state in ("unknown", "refused")
-    others = await aside(_identities, url) if is_open else []
+    others = await in_thread(_identities, url) if is_open else []
     for identity in others:
         other = await why(frontier, url, identity=identity, robots=_read_robots)
         if other.state != "unknown" and not _was_refused(found, other):

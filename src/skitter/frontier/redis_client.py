@@ -16,7 +16,7 @@ READ_BYTES = 65_536
 
 
 @dataclass(slots=True)
-class Links:
+class ConnectionCount:
     """Counts the connections made. redis-py reconnects silently, and a new connection may lead to a
     server that has restarted and lost data."""
 
@@ -27,8 +27,8 @@ class OurRedis(Redis):
     """Sends scripts, which are nearly all calls, on connections that it never returns to the pool:
     redis-py's overhead per command costs as much as the command."""
 
-    def __init__(self, pool: ConnectionPool, links: Links) -> None:
-        pool.connection_class = our_connection(pool.connection_class, links)
+    def __init__(self, pool: ConnectionPool, connections: ConnectionCount) -> None:
+        pool.connection_class = our_connection(pool.connection_class, connections)
         super().__init__(connection_pool=pool)
         self.auto_close_connection_pool = True
         self._free: list[Any] = []
@@ -40,35 +40,35 @@ class OurRedis(Redis):
 
     async def _exchange(self, words: tuple[Any, ...]) -> Any:
         pool: Any = self.connection_pool
-        link = self._free.pop() if self._free else await pool.get_connection()
+        connection = self._free.pop() if self._free else await pool.get_connection()
         try:
-            if not link.is_connected:
-                await link.connect()  # with a sentinel: to the current master
-            return await link.ask(hiredis.pack_command(words))
+            if not connection.is_connected:
+                await connection.connect()  # with a sentinel: to the current master
+            return await connection.ask(hiredis.pack_command(words))
         except problems.ReadOnlyError:  # it is no longer the master
-            await link.disconnect(nowait=True)
+            await connection.disconnect(nowait=True)
             raise
         except problems.ResponseError:
             raise
         except BaseException:  # the next call must not read the answer to this one
-            await link.disconnect(nowait=True)
+            await connection.disconnect(nowait=True)
             raise
         finally:
-            self._free.append(link)
+            self._free.append(connection)
 
 
-def our_connection(connection: type[Any], links: Links) -> type[Any]:
+def our_connection(connection: type[Any], connections: ConnectionCount) -> type[Any]:
     """One of redis-py's connection classes, with our overrides."""
-    return type(f"Our{connection.__name__}", (_Ours, connection), {"links": links})
+    return type(f"Our{connection.__name__}", (_Ours, connection), {"connections": connections})
 
 
 class _Ours:
     """Our overrides of redis-py's connections."""
 
-    links: Links
+    connections: ConnectionCount
 
     async def _connect(self: Any) -> None:
-        self.links.made += 1
+        self.connections.made += 1
         await super()._connect()  # type: ignore[misc]
 
     async def disconnect(self: Any, nowait: bool = False, **facts: Any) -> None:

@@ -27,7 +27,7 @@ def has_loop() -> bool:
     return asyncio._get_running_loop() is not None
 
 
-def run_straight(work: Coroutine[Any, Any, T]) -> T:
+def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end without a loop."""
     try:
         work.send(None)
@@ -46,18 +46,20 @@ async def pause(seconds: float) -> None:
         time.sleep(seconds)  # noqa: ASYNC251  blocks nobody else
 
 
-async def aside(function: Callable[..., T], *args: Any) -> T:
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
     """Call a blocking function; in a thread, if a loop runs."""
     return await asyncio.to_thread(function, *args) if has_loop() else function(*args)
 
 
-class StraightClient:
+class SyncClient:
     """redis-py's blocking client, with those methods of the asyncio client that a frontier uses."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.is_cluster = isinstance(client, redis.RedisCluster)
-        self._link: Any = None  # for scripts: nearly all calls, and they need nothing of the client
+        self._connection: Any = (
+            None  # for scripts: nearly all calls, and they need nothing of the client
+        )
 
     async def execute_command(self, *words: Any, **reading: Any) -> Any:
         if words[0] == "EVALSHA" and not self.is_cluster:
@@ -83,23 +85,23 @@ class StraightClient:
         return answers
 
     async def aclose(self) -> None:
-        if self._link:
-            self._link.disconnect()
+        if self._connection:
+            self._connection.disconnect()
         self._client.close()
         pool = getattr(self._client, "connection_pool", None)
         for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
             sentinel.close()
 
     def _exchange(self, words: tuple[Any, ...]) -> Any:
-        if self._link is None:
-            self._link = self._client.connection_pool.get_connection()
+        if self._connection is None:
+            self._connection = self._client.connection_pool.get_connection()
         try:
-            if not self._link.is_connected:
-                self._link.connect()  # with sentinels: to the current master
-            self._link.send_packed_command((hiredis.pack_command(words),))
-            return self._link.read_response()
+            if not self._connection.is_connected:
+                self._connection.connect()  # with sentinels: to the current master
+            self._connection.send_packed_command((hiredis.pack_command(words),))
+            return self._connection.read_response()
         except problems.ResponseError:
             raise
         except BaseException:  # even Ctrl-C: the next call must not read the answer to this one
-            self._link.disconnect()
+            self._connection.disconnect()
             raise

@@ -1,4 +1,4 @@
-"""Patience: retry what is away now and may soon be back, and report why."""
+"""Retrier: repeat what is away now and may soon be back, and report why."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Stopped(Exception):
 
 
 @dataclass(slots=True)
-class Patience:
-    """`await patience(call, ...)`: retry until it succeeds, or until told to stop."""
+class Retrier:
+    """`await retry(call, ...)`: repeat until it succeeds, or until told to stop."""
 
     stop: asyncio.Event
     pace: LoadPace = field(default_factory=LoadPace)
@@ -74,12 +74,12 @@ class Patience:
             except (SkitterError, OSError) as error:
                 if isinstance(error, SkitterError) and not error.retryable:
                     raise
-                self._tell(LoadState(ok=False, message=f"{str(error).rstrip('.')}, trying again"))
+                self._report(LoadState(ok=False, message=f"{str(error).rstrip('.')}, trying again"))
                 await self._wait(self.pace.backoff_s(attempt, chance=random()))
                 attempt += 1
             else:
                 if attempt:
-                    self._tell(LoadState(ok=True, message=f"{self.what}: working again"))
+                    self._report(LoadState(ok=True, message=f"{self.what}: working again"))
                 return answer
 
     async def _wait(self, seconds: float) -> None:
@@ -89,7 +89,7 @@ class Patience:
             return
         raise Stopped
 
-    def _tell(self, state: LoadState) -> None:
+    def _report(self, state: LoadState) -> None:
         if state != self._state:
             self._state = state
             self.on_state(state)

@@ -1,9 +1,9 @@
 --[[
-stands: whether a host is in a list and one more request of that priority does not move it. That is
-so for most hosts of an `add`, whose records are then not even unpacked.
+keeps_place: whether a host is in a list and one more request of that priority does not move it.
+That is so for most hosts of an `add`, whose records are then not even unpacked.
 ]]
 --@include host
-local function stands(name, priority)
+local function keeps_place(name, priority)
   local known, tied, best, listed_in = loaded[name], nil, nil, nil
   if known or not packed_hosts[name] then
     known = known or peek(name)

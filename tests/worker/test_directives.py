@@ -1,4 +1,4 @@
-"""Wishes of pages that a crawl obeys if it is told to: on a real site, with a real worker."""
+"""Directives of pages that a crawl obeys if it is told to: on a real site, with a real worker."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MARKED = {
 }
 
 
-async def test_wishes_are_not_obeyed_unless_that_is_asked_for(crawl):
+async def test_directives_are_not_obeyed_unless_that_is_asked_for(crawl):
     async with serve(MARKED) as site:
         frontier, items = await crawl(site)
     assert items == ["/", "/a", "/b", "/c", "/d", "/e"]

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from skitter.fetch.robots import product_token
 from skitter.frontier.admin.refusals import Refusal
-from skitter.scrapy.mailbox import ORIGIN, Entry, KeptOut, RobotsFile
+from skitter.scrapy.mailbox import ORIGIN, Entry, Ignored, RobotsFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skitter.scrapy.mailbox import Mailbox, Parcel
 
 
-class Doorkeepers:
+class IgnoredRequests:
     """Records requests that a middleware ignores: links, and leased pages."""
 
     def __init__(self, crawler: Crawler, mailbox: Mailbox, put: Callable[[Parcel], None]) -> None:
@@ -54,7 +54,7 @@ class Doorkeepers:
         """Pages of a site share most of their refused links: report each once."""
         if request.url not in self._mailbox.refused:
             kind, reason = self._why(request, by, said)
-            self._put(KeptOut(request.url, Refusal(kind, reason, found_on)))
+            self._put(Ignored(request.url, Refusal(kind, reason, found_on)))
 
     def _why(self, request: Request, by: Any, said: str) -> tuple[str, str]:
         if isinstance(by, RobotsTxtMiddleware):

@@ -12,7 +12,7 @@ from skitter import JobOptions, Layout, Politeness, Request
 from skitter.app import open_frontier
 from skitter.errors import BadOption
 from skitter.frontier.connection import connect
-from skitter.frontier.straight import StraightClient, aside, has_loop, pause, run_straight
+from skitter.frontier.sync import SyncClient, has_loop, in_thread, pause, run_sync
 from skitter.frontier.wire import side_by_side
 from skitter.model import Added, Completion, Ended
 
@@ -29,8 +29,8 @@ async def refuse() -> int:
 
 
 def test_a_coroutine_that_waits_for_nothing_needs_no_loop():
-    assert run_straight(one(7)) == 7
-    assert run_straight(aside(threading.get_ident)) == threading.get_ident()
+    assert run_sync(one(7)) == 7
+    assert run_sync(in_thread(threading.get_ident)) == threading.get_ident()
 
 
 def test_one_that_waits_for_a_loop_is_refused():
@@ -38,18 +38,18 @@ def test_one_that_waits_for_a_loop_is_refused():
         await asyncio.sleep(0)
 
     with pytest.raises(RuntimeError, match="waits for an event loop"):
-        run_straight(waits())
+        run_sync(waits())
 
 
 def test_without_a_loop_work_is_done_in_turn_and_an_error_ends_the_rest():
-    assert run_straight(side_by_side([one(1), one(2), one(3)])) == [1, 2, 3]
+    assert run_sync(side_by_side([one(1), one(2), one(3)])) == [1, 2, 3]
     with pytest.raises(ValueError, match="no"):  # and no warning of a coroutine never awaited
-        run_straight(side_by_side([one(1), refuse(), one(3)]))
+        run_sync(side_by_side([one(1), refuse(), one(3)]))
 
 
 async def test_in_a_loop_what_blocks_is_called_in_a_thread():
     assert has_loop()
-    assert await aside(threading.get_ident) != threading.get_ident()
+    assert await in_thread(threading.get_ident) != threading.get_ident()
 
 
 def test_a_sharded_job_works_from_its_urls_to_its_stats(job, server_url):
@@ -57,13 +57,13 @@ def test_a_sharded_job_works_from_its_urls_to_its_stats(job, server_url):
         async with open_frontier(
             job, redis=server_url, options=QUICK, layout=Layout(shards=4)
         ) as frontier:
-            assert isinstance(frontier.server.client, StraightClient)
+            assert isinstance(frontier.server.client, SyncClient)
             added = await frontier.add(Request(url=f"https://h{n}.test/") for n in range(20))
             leases = (await frontier.lease(80)).leases
             ended = await frontier.complete([Completion(lease=lease) for lease in leases])
             return added, ended, (await frontier.stats()).done
 
-    assert run_straight(crawl()) == ([Added.NEW] * 20, [Ended.DONE] * 20, 20)
+    assert run_sync(crawl()) == ([Added.NEW] * 20, [Ended.DONE] * 20, 20)
 
 
 def test_an_interrupted_call_leaves_no_answer_behind_for_the_next(server_url):
@@ -72,13 +72,13 @@ def test_an_interrupted_call_leaves_no_answer_behind_for_the_next(server_url):
             client: Any = server.client
             sha = await client.script_load("return ARGV[1]")
             assert await client.execute_command("EVALSHA", sha, 0, "first") == b"first"
-            read, client._link.read_response = client._link.read_response, _interrupt
+            read, client._connection.read_response = client._connection.read_response, _interrupt
             with pytest.raises(KeyboardInterrupt):
                 await client.execute_command("EVALSHA", sha, 0, "second")
-            client._link.read_response = read
+            client._connection.read_response = read
             return await client.execute_command("EVALSHA", sha, 0, "third")
 
-    assert run_straight(interrupted()) == b"third"
+    assert run_sync(interrupted()) == b"third"
 
 
 def _interrupt(*_: object, **__: object) -> object:
@@ -91,8 +91,8 @@ def test_a_bad_address_is_refused_in_the_same_words(url):
         async with connect(url):
             pass
 
-    with pytest.raises(BadOption) as straight:
-        run_straight(open_it())
+    with pytest.raises(BadOption) as in_sync:
+        run_sync(open_it())
     with pytest.raises(BadOption) as in_a_loop:
         asyncio.run(open_it())
-    assert str(straight.value) == str(in_a_loop.value)
+    assert str(in_sync.value) == str(in_a_loop.value)

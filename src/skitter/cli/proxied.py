@@ -7,14 +7,16 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skitter.app import open_server
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.fetch import Fetcher, Guard
 from skitter.settings import Config, WorkerConfig
 
 if TYPE_CHECKING:
     from skitter.fetch.render import Renderer
 
-NO_WAY = "no proxy is free: all are resting, or their budgets are spent (`skitter proxy stats`)."
+NO_FREE_PROXY = (
+    "no proxy is free: all are resting, or their budgets are spent (`skitter proxy stats`)."
+)
 
 
 def worker_config(config: Config) -> WorkerConfig:
@@ -29,22 +31,23 @@ def worker_config(config: Config) -> WorkerConfig:
 
 
 @asynccontextmanager
-async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
+async def open_proxied(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
     """Fetch through the configured proxies, if any: a crawl that uses proxies must not expose its
     own address. Their budgets and records are on the server."""
     if not config.proxies:
         yield client
         return
-    from skitter.worker.routed import RoutedFetcher, open_book  # most have no proxies
+    from skitter.worker.routed import RoutedFetcher, open_routes  # most have no proxies
 
     async with (
-        open_server(config.server, progress=tell) as server,
-        open_book(server, worker_config(config), lambda _, text: tell(text)) as (book, api),
+        open_server(config.server, progress=print_progress) as server,
+        open_routes(server, worker_config(config), lambda _, text: print_progress(text)) as opened,
     ):
-        yield RoutedFetcher(client, book, guard, api)
+        routes, api = opened
+        yield RoutedFetcher(client, routes, guard, api)
 
 
-def by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
+def renderer_by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
     """A browser that uses the same routes as the client."""
     from skitter.worker.routed import RoutedFetcher, RoutedRenderer
 

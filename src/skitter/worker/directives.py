@@ -1,4 +1,4 @@
-"""What pages ask of robots, and which of these wishes this crawl obeys.
+"""What pages ask of robots, and which of it this crawl obeys.
 
 docs/howto/robots.md gives the reasons for the defaults.
 """
@@ -26,8 +26,8 @@ CANONICAL_OF: Final = "_canonical_of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """Which wishes are obeyed. All of them are recorded."""
+class Directives:
+    """Which directives are obeyed. All of them are recorded."""
 
     robot: str = "skitter"  # our name
     nofollow: bool = False
