@@ -86,7 +86,7 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
     if plan.left_to_others:
         tell(plan.left_to_others)
     if before.crawled and now.crawled:
-        tell(f"{frontier.job} is finished: {_why_idle(now)}")
+        tell(f"{frontier.job} is finished, and {_why_idle(now)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 
