@@ -158,7 +158,7 @@ class ItemsElsewhere(UsageError):
         )
         super().__init__(
             f"the items of job {job!r} go to {place}{count}, and a job has one sink. Use the same "
-            f"place, and for a copy {copy}; or start over with `run --fresh`."
+            f"place, and for a copy {copy}; or start over with --fresh of `run` or `crawl`."
         )
         self.job, self.place, self.stored = job, place, stored
 

@@ -168,11 +168,11 @@ def end_of(result: CrawlResult) -> str:
     if not result.over:
         return "stopped; run it again to continue"
     if not stats.done:
-        return f"nothing was fetched. {result.why_dead}".rstrip(". ")
+        return f"no page was completed. {result.why_dead}".rstrip(". ")
     if _stored_nothing(result):
         return "finished, but no item was stored: all of them were rejected"
     if result.max_pages is not None and stats.done >= result.max_pages and stats.remaining:
-        return f"stopped at max_pages={result.max_pages:,}; {stats.remaining:,} URLs left"
+        return f"stopped at max_pages={result.max_pages:,}; {some(stats.remaining, 'URL')} left"
     return f"finished{_but(result)}"
 
 
@@ -183,8 +183,9 @@ def _but(result: CrawlResult) -> str:
         return ", but the quality of the items dropped"
     stats = result.after
     if stats.shelved:
-        return f", except {stats.shelved:,} URLs beyond max_pages_per_host"
-    return f", except {stats.trapped:,} URLs that look like a trap" if stats.trapped else ""
+        return f", except {some(stats.shelved, 'URL')} beyond max_pages_per_host"
+    trapped = some(stats.trapped, "URL that looks", "URLs that look")
+    return f", except {trapped} like a trap" if stats.trapped else ""
 
 
 def kept_out(kinds: dict[str, int]) -> str:

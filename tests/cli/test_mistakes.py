@@ -58,7 +58,7 @@ def folder(tmp_path, monkeypatch):
         ),
         (["export", "j", "--to", f"{LONG}.csv", "--from", "junk.db"], 2, "file name too long"),
         (["export", "j", "--to", "x.csv"], 2, "there is no database j.db"),
-        (["export", "j", "--to", "-", "--from", "junk.db"], 2, "not a database"),
+        (["export", "j", "--to", "-", "--from", "junk.db"], 2, "not a database. Choose another."),
         (["export", "a b", "--to", "x.csv"], 2, "is not a job name"),
         (["dead", "export", "{job}", "--to", LONG], 2, "File name too long"),
         (["dead", "export", "{job}", "--to", "adir"], 2, "Is a directory"),
@@ -134,6 +134,7 @@ def test_a_folder_that_may_not_be_written_is_one_sentence(skitter, server_url, j
     assert answer.returncode in (2, 3), answer.stderr
     assert "Traceback" not in answer.stderr
     assert "closed" in answer.stderr
+    assert "hoose another" in answer.stderr  # what to do
     assert list((folder / "closed").iterdir()) == []
 
 

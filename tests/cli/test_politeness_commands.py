@@ -43,7 +43,7 @@ async def test_status_why_and_top_say_that_a_host_was_slowed_down(server, job, s
     await slow_job(server, job)
 
     status = await skitter_here("status", job)
-    assert f"1 so far: hosts that refuse are asked less often: `skitter hosts {job}`" in status.out
+    assert f"1 refusal by hosts, which are asked less often: `skitter hosts {job}`" in status.out
     why = (await skitter_here("why", job, "https://b.test/1", "--json")).json
     [reason] = [one for one in why["because"] if "its host gets a request every" in one]
     assert reason.endswith("s: it answered 503")

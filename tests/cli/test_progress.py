@@ -56,6 +56,13 @@ def test_an_estimate_is_rounded_up_to_a_second():
     assert [eta_of(a_look(eta_s=eta_s)) for eta_s in (None, 0.1, 50.0)] == ["-", "1 s", "50 s"]
 
 
+def test_the_block_says_how_long_is_left_only_if_that_is_known():
+    for eta_s, says in ((0.4, "9 s so far, 1 s to go"), (None, "9 s so far")):
+        shown = StringIO()
+        Console(file=shown, width=80).print(block(Moment(a_look(eta_s=eta_s))))
+        assert shown.getvalue().splitlines()[-1].rstrip() == says
+
+
 def test_text_from_outside_is_shown_as_text():
     evil = "[/bold]\x1b[2J\udcff:boom:"
     shown = StringIO()

@@ -47,6 +47,24 @@ def test_a_stop_with_pages_done_and_items_left_says_so():
     assert end_of(CrawlResult(before, after, 1.0, over=False)) == says
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"pending": 1}, "stopped at max_pages=5; 1 URL left"),
+        ({"done": 4, "shelved": 1}, "finished, except 1 URL beyond max_pages_per_host"),
+        ({"done": 4, "trapped": 1}, "finished, except 1 URL that looks like a trap"),
+        ({"done": 4, "trapped": 2}, "finished, except 2 URLs that look like a trap"),
+        ({"done": 0, "dead": 1}, "no page was completed. http://a.test/: handler book failed"),
+    ],
+)
+def test_a_crawl_says_what_is_left(counts, words):
+    before = Stats(job="j", state=State.RUNNING)
+    after = replace(before, **{"seen": 9, "done": 5, "crawled": True, **counts})
+    why = "http://a.test/: handler book failed." if after.dead else ""
+
+    assert end_of(Went(before, after, 1.0, over=True, max_pages=5, why_dead=why)) == words
+
+
 def test_the_report_tells_what_was_kept_out(capsys):
     before = Stats(job="j", state=State.RUNNING)
     kept_out = {"scope": 1100, "robots": 104, "new kind": 1}

@@ -14,6 +14,9 @@ from skitter.settings import JobOptions, Politeness
 from waiting import PATIENCE_S, Child
 
 
+DEAD = "https://a-shop-with-a-long-name.test/category/books/"
+
+
 def on_terminal(server_url: str, columns: int, *words: str, **environment: str) -> tuple[int, str]:
     """Exit code and what a terminal of that width got."""
     ours, theirs = pty.openpty()
@@ -37,7 +40,7 @@ def dead_job(job, server_url):
     options = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=3))
     with URLQueue(job, redis=server_url, options=options) as queue:
         for number in range(3):
-            queue.push(f"https://a-shop-with-a-long-name.test/category/books/{number}?sort=price")
+            queue.push(f"{DEAD}{number}?sort=price")
         while task := queue.pop():
             queue.fail(task, "503 Service Unavailable, and a sentence of the proxy", retry=False)
     return job
@@ -62,6 +65,14 @@ def test_no_color_is_obeyed(server_url, dead_job):
     assert "\x1b[1;31m" in colours
     assert "\x1b[1;31m" not in plain
     assert "\x1b[31m" not in plain
+
+
+def test_a_long_value_is_wrapped_at_words_beside_its_name(server_url, dead_job):
+    words = ("dead", "show", dead_job, f"{DEAD}0?sort=price")
+    visible = re.sub(r"\x1b\[[\d;]*m", "", on_terminal(server_url, 60, *words)[1])
+
+    assert re.search(r"\nreason +503 Service .* a sentence of the\n {14}proxy\n", visible)
+    assert f" {DEAD}0?sort=price\n" in visible  # can be copied
 
 
 def test_a_complaint_is_not_broken_in_the_middle_of_a_word(server_url, dead_job):

@@ -67,7 +67,7 @@ def test_running_it_again_before_a_page_is_due_says_so(open_shop, make_machine):
     again = machine.run("--revisit")
 
     assert re.search(
-        r"books is finished: none of its \d+ pages to revisit is due yet", again.stderr
+        r"books is finished, and none of its \d+ pages to revisit is due yet", again.stderr
     )
     assert len(shop.log()) == asked
 
@@ -83,7 +83,7 @@ def test_running_it_again_fetches_nothing_and_fresh_fetches_all(open_shop, make_
     fresh = machine.run("--fresh", "--yes", "--json")
 
     assert again.returncode == 0
-    assert "is finished: its start URLs are not new" in again.stderr
+    assert "is finished, and its start URLs are not new" in again.stderr
     assert refused.returncode == 2
     assert json.loads(fresh.stdout)["pages_now"] > 50
     assert len(shop.log()) > 1.5 * asked

@@ -82,7 +82,7 @@ def test_when_nothing_was_fetched_it_is_no_success(machine):
     done = machine.call("crawl", f"{machine.shop.url}/missing", "--rate", "none")
 
     assert done.returncode == 1, done.stderr
-    assert "nothing was fetched" in done.stdout
+    assert "no page was completed" in done.stdout
     assert "missing: 404 Not Found" in done.stdout  # it says why
 
 

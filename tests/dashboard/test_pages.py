@@ -20,9 +20,11 @@ from conftest import rude
 from dashboard.conftest import Desk
 from dashboard.seeds import seed, seed_routes
 from skitter.frontier.admin.control import set_state
+from skitter.frontier.admin.items import count
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.schedule import read_schedule
+from skitter.frontier.admin.sink import claim_sink
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.model import Failure, Request, State, Stats
@@ -268,6 +270,21 @@ async def test_items_are_shown_with_their_fields_and_the_command_that_exports_th
     await page.get_by_label("Filter items").fill("no such title")
     await page.keyboard.press("Enter")
     await expect(page.get_by_text("No item matches the filter")).to_be_visible()
+
+
+async def test_items_that_cannot_be_read_here_are_not_said_to_be_missing(
+    desk: Desk, redis: Server
+) -> None:
+    scrapy = await create_job(redis, "by-scrapy", options=rude())
+    await count(scrapy, stored=1500)
+    page = await desk.open("#/jobs/by-scrapy/items")
+    await expect(page.get_by_text("Stored elsewhere")).to_be_visible()
+    await expect(page.get_by_text("1,500 items went to Scrapy's own pipelines")).to_be_visible()
+
+    await claim_sink(await create_job(redis, "elsewhere", options=rude()), "/far/away.db")
+    page = await desk.open("#/jobs/elsewhere/items")
+    await expect(page.get_by_role("alert").get_by_text("Start `skitter serve` where")).to_be_visible()
+    await expect(page.locator("main [aria-busy]:visible")).to_have_count(0)
 
 
 async def test_the_story_of_a_url_is_told(desk: Desk, seeded: Frontier) -> None:

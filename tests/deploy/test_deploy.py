@@ -185,6 +185,19 @@ def test_the_image_copies_what_there_is():
     assert "requirements.lock" in copied[0]
 
 
+def test_the_first_process_of_every_container_reaps_what_killed_processes_leave():
+    """A killed browser's children would stay zombies, and use up the container's processes."""
+    stage = (DEPLOY / "Containerfile").read_text().rpartition("\nFROM ")[2]
+    services = [one for one in compose()["services"].values() if one["image"] == "skitter"]
+    containers = [one for pod in pods().values() for one in pod["containers"]]
+
+    assert re.search(r"apt-get install .*\btini\b", stage)
+    assert 'ENTRYPOINT ["tini", "--", "skitter"]' in stage.splitlines()
+    assert all(one.get("entrypoint", ["tini", "--"])[:2] == ["tini", "--"] for one in services)
+    assert not any("init" in one for one in services)  # a second init would not be the first
+    assert not any("command" in one for one in containers if one["image"] == "skitter")
+
+
 def test_the_image_owns_the_directories_that_volumes_are_mounted_on():
     services = [one for one in compose()["services"].values() if one["image"] == "skitter"]
     mounts = [one for service in services for one in service["volumes"] if not one.endswith(":ro")]

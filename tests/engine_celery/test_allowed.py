@@ -69,7 +69,7 @@ def settings(**options: Any) -> CelerySettings:
 
 
 def test_what_is_not_named_needs_a_signature():
-    with pytest.raises(NotAllowed, match=r"--spiders evil\.py.*SKITTER_SECRET"):
+    with pytest.raises(NotAllowed, match=r"SKITTER_SPIDERS=evil\.py.*SKITTER_SECRET"):
         check_permitted("evil.py", "", settings(), signed=False)
 
     assert check_permitted("evil.py", "", settings(), signed=True) == ""

@@ -106,6 +106,24 @@ def test_a_pump_whose_job_is_purged_ends_quietly_and_the_job_is_unregistered(qui
         quiet.stats(job)
 
 
+def test_pumps_of_one_process_are_one_worker_to_those_who_watch(quiet, job):
+    """Pages count from the first pump on, so the time must, too: rates are made of both."""
+    registered(quiet, job, kind="pages")
+    quiet.on_job(job, lambda frontier: frontier.add([Request(url="http://a.test/")]))
+    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSED))
+    began = []
+    for _ in range(2):
+        quiet.on_job(job, void_permits)  # that of the pump that would be next
+        running = start(quiet, job)
+        [one] = quiet.on_job(job, live_workers)
+        began.append(one.started_at)
+        quiet.on_job(job, void_permits)
+        running.result(timeout=60)
+
+    assert began[1] - began[0] < 1
+    assert said(quiet, job).splitlines() == ["worker started"]
+
+
 def test_why_a_pump_failed_is_told_in_the_log(quiet, job):
     registered(quiet, job, kind="pages", target="nowhere.py")
     runtime = runtime_of(quiet.app)

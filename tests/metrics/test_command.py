@@ -53,7 +53,10 @@ def test_without_figures_it_says_so(skitter, job):  # noqa: F811
     skitter("create", job)
 
     assert skitter("metrics", "--job", job).out == "Nothing has been counted or timed yet.\n"
-    assert skitter("metrics", "never counted").out == "Nothing has been counted or timed yet.\n"
+    assert skitter("metrics", "shop").out == (
+        "Nothing has been counted or timed under the name 'shop' yet; for a crawl, "
+        "`skitter metrics --job shop`.\n"
+    )
 
 
 def test_a_figure_that_a_crawl_does_not_have_is_a_mistake(skitter, job):  # noqa: F811

@@ -88,6 +88,18 @@ async def test_a_place_that_only_the_frontier_names_is_not_opened(web, frontier,
         assert "SKITTER_OUT" in answer.json()["hint"]
 
 
+async def test_the_named_outputs_of_celery_are_read(web, frontier, job, monkeypatch, tmp_path):
+    dsn = f"sqlite:///{tmp_path / 'warehouse.db'}"
+    await bring(frontier, 3)
+    await store(frontier, dsn, tmp_path)
+    assert (await web.get(f"/api/jobs/{job}/items")).status_code == 409
+
+    monkeypatch.setenv("SKITTER_OUTPUT_OTHER", str(tmp_path / "other.db"))
+    monkeypatch.setenv("SKITTER_OUTPUT_WAREHOUSE", dsn)
+
+    assert await titles(web, job) == ["Book 0", "Book 1", "Book 2"]
+
+
 async def test_two_exports_at_once_do_not_hold_each_other_up(web, stored, job):
     path = f"/api/jobs/{job}/items/export"
     first, second = await asyncio.gather(web.get(path), web.get(path))

@@ -147,8 +147,8 @@ def check_permitted(target: str, out: str, settings: CelerySettings, *, signed: 
     """The DSN of an output. Raises NotAllowed for a spider or an output that may not be used."""
     if not signed and target and not is_named(target, settings.spiders):
         raise NotAllowed(
-            f"this worker may not run the spider {shorten(target)!r}: start it with `--spiders "
-            f"{shorten(target)}` (or {SPIDERS}), or {HOW}."
+            f"this worker may not run the spider {shorten(target)!r}: start it with "
+            f"{SPIDERS}={shorten(target)} in its environment, or {HOW}."
         )
     return _dsn(out, settings.outputs, signed=signed)
 
@@ -180,8 +180,8 @@ def _dsn(out: str, outputs: Mapping[str, str], *, signed: bool) -> str:
     if signed and not is_output_name(out):
         return out
     raise NotAllowed(
-        f"this worker has no output {shorten(out)!r}: start it with `--output NAME=DSN` (or "
-        f"{OUTPUT}NAME), and pass out='NAME'."
+        f"this worker has no output {shorten(out)!r}: start it with {OUTPUT}NAME=DSN in "
+        "its environment, and pass out='NAME'."
     )
 
 

@@ -29,7 +29,7 @@ from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Request, Stats
-from skitter.report import kept_out
+from skitter.report import kept_out, some
 from skitter.settings import check_priority
 from skitter.urls import identify
 from skitter.watch import Overview, Watcher
@@ -205,10 +205,10 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if look.silent_workers:
         yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"
     if look.fed:
-        yield "fed", f"{look.fed:,} messages waiting for a worker"
+        yield "fed", f"{some(look.fed, 'message')} waiting for a worker"
     yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
-    yield "so far", f"{look.duplicates:,} duplicates, {look.retried:,} retries"
-    yield "", f"{look.lost:,} leases expired, {look.late:,} late results refused"
+    yield "so far", f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}"
+    yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
     if look.kept_out:
         yield "excluded", kept_out(look.kept_out)
     yield from _rare_rows(look)
@@ -218,39 +218,43 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
     """Counts that are zero for most jobs."""
     job = stats.job
     rows = (
-        (stats.refused, "refused", "links: beyond max_depth, or found while draining"),
-        (stats.rejected, "rejected", f"items: `skitter rejected {job}`"),
+        ("refused", stats.refused, "link", "beyond max_depth, or found while draining"),
+        ("rejected", stats.rejected, "item", f"so far: `skitter rejected {job}`"),
+        ("blocked", stats.blocked, "block page", "so far: those hosts are left alone for a while"),
         (
-            stats.blocked,
-            "blocked",
-            "responses were block pages: their hosts are left alone for a while",
-        ),
-        (
-            stats.incidents,
             "incidents",
-            f"so far: hosts that refuse are asked less often: `skitter hosts {job}`",
+            stats.incidents,
+            "refusal",
+            f"by hosts, which are asked less often: `skitter hosts {job}`",
         ),
-        (stats.undeclared, "left out", "values of fields that the item type does not declare"),
-        (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
         (
-            stats.capped,
+            "left out",
+            stats.undeclared,
+            "value",
+            "of fields that the item type does not declare",
+        ),
+        ("skipped", stats.skipped, "page", "of a type that the spider does not accept"),
+        (
             "capped",
-            "pages had more items or links than the limit: `skitter logs` names them",
+            stats.capped,
+            "page",
+            f"with more items or links than the limit: `skitter logs {job}`",
         ),
-        (stats.shelved, "shelved", "pending URLs on hosts that reached max_pages_per_host"),
-        (stats.unchanged, "unchanged", "visits to unchanged pages: no handler ran"),
-        (stats.changed, "changed", "visits to changed pages"),
-        (stats.gone, "gone", "visits to pages that are gone (404, 410): now dead letters"),
-        (stats.revisits, "revisits", f"pages will be visited again, {stats.due:,} of them now"),
+        ("shelved", stats.shelved, "pending URL", "on hosts that reached max_pages_per_host"),
+        ("unchanged", stats.unchanged, "visit", "to unchanged pages: no handler ran"),
+        ("changed", stats.changed, "visit", "to changed pages"),
+        ("gone", stats.gone, "visit", "to pages that are gone (404, 410): now dead letters"),
+        ("revisits", stats.revisits, "page", f"to visit again, {stats.due:,} of them now"),
         (
-            stats.trapped,
             "trapped",
-            f"URLs held: they look like a trap. `skitter why {job} URL` names the shape",
+            stats.trapped,
+            "URL",
+            f"held, as if in a trap: `skitter why {job} URL` names its shape",
         ),
-        (stats.dropped, "dropped", "dead letters that were removed"),
-        (stats.damaged, "damaged", f"records were unreadable: `skitter audit {job}`"),
+        ("dropped", stats.dropped, "dead letter", "removed"),
+        ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),
     )
-    yield from ((name, f"{count:,} {says}") for count, name, says in rows if count)
+    yield from ((name, f"{some(count, what)} {says}") for name, count, what, says in rows if count)
 
 
 def rejected(

@@ -50,7 +50,9 @@ def metrics(
     if as_json:
         emit_json({"counted": counted, "timed": timed})
     elif not (counted or timed):
-        say("Nothing has been counted or timed yet.")
+        named = f" under the name {name!r}" * (name is not None)
+        hint = "" if job else f"; for a crawl, `skitter metrics --job {name or 'JOB'}`"
+        say(f"Nothing has been counted or timed{named} yet{hint}.")
     else:
         _show(counted, timed)
 

@@ -122,12 +122,20 @@ def remark(label: str, text: str, *, style: str) -> None:
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:
-    """Print names and values. A long value is never cut: the terminal wraps it."""
+    """Print names and values. A long value is never cut: on a terminal, it is wrapped."""
     lines = [(name, str(value)) for name, value in rows]
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
-        shown = _safe(value).replace("\n", "\n" + " " * (width + 2))
+        folded = "\n".join(_folded(line, out.width - width - 2) for line in value.split("\n"))
+        shown = _safe(folded).replace("\n", "\n" + " " * (width + 2))
         out.print(f"[dim]{escape(name.ljust(width))}[/]  {shown}".rstrip())
+
+
+def _folded(line: str, width: int) -> str:
+    """Wrapped at words, under the same conditions as in `_wrapped`."""
+    if not out.is_terminal or any(len(word) > width for word in line.split()):
+        return line
+    return "\n".join(part.plain.rstrip() for part in Text(clean(line)).wrap(out, width))
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

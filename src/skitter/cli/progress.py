@@ -125,7 +125,9 @@ def _spelled(value: float | str) -> str:
 
 def _foot(moment: Moment) -> str:
     look, bound = moment.look, moment.look.bound
-    foot = f"{duration(look.elapsed_s or 0.0)} so far, {eta_of(look)} to go"
+    foot = f"{duration(look.elapsed_s or 0.0)} so far"
+    if look.eta_s is not None:
+        foot += f", {eta_of(look)} to go"
     if look.crawled and look.items:
         foot += f"; every page is done, {some(look.items, 'item')} left to store"
     if bound and bound.delay_s > 0 and bound.queued > 1:

@@ -86,7 +86,7 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if plan.left_to_others:
         progress(plan.left_to_others)
     if before.crawled and now.crawled:
-        progress(f"{frontier.job} is finished: {_why_idle(now)}")
+        progress(f"{frontier.job} is finished, and {_why_idle(now)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 

@@ -7,8 +7,9 @@ import os
 import resource
 import socket
 import sys
+import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ class Pulse:
     parent: int | None = None  # the process that supervises us
     on_orphaned: Callable[[], None] = lambda: None
     also: Callable[[Frontier], Awaitable[None]] | None = None  # what else to report
+    began: float = field(default_factory=time.monotonic)
     _started_at: float = 0.0
     _beating: asyncio.Task[None] | None = None
 
@@ -69,7 +71,7 @@ class Pulse:
             self.logbook.sent(some[-1])
         await self.frontier.fresh_options()
         now = await self.frontier.server_time()
-        self._started_at = self._started_at or now
+        self._started_at = self._started_at or now - (time.monotonic() - self.began)
         await beat(
             self.frontier,
             Heartbeat(

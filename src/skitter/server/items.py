@@ -6,6 +6,7 @@ open only what this server was configured with.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,6 +32,7 @@ LOOK_AT = 5000
 PART = 500
 PLACE = re.compile(r"(\d{1,5}/\d{1,15}-\d{1,15})?")
 MEDIA = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+OF_CELERY = "SKITTER_OUTPUT_"  # the outputs of Celery's workers
 Item = dict[str, Any]  # _id, _url, _fetched_at and its own fields
 Lines = list[tuple[str, bytes]]
 
@@ -113,13 +115,15 @@ async def _source(call: Call, frontier: Frontier) -> Destination | None:
         return None
     job, directory = frontier.job, call.site.server.directory or Path(".skitter")
     ours = Destination(resolve(job=job).output.to or f"{job}.db", job, directory)
-    if ours.place != held:
-        raise Refusal(
-            409,
-            f"the items of job {job!r} go to {redact(held)}, but this server reads {ours.place}.",
-            hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
-        )
-    return ours
+    named = (dsn for name, dsn in os.environ.items() if name.startswith(OF_CELERY) and dsn)
+    for source in (ours, *(Destination(dsn, job, directory) for dsn in named)):
+        if source.place == held:
+            return source
+    raise Refusal(
+        409,
+        f"the items of job {job!r} go to {redact(held)}, but this server reads {ours.place}.",
+        hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
+    )
 
 
 def _matches(row: Item, line: bytes, query: Items) -> bool:

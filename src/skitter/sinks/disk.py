@@ -26,7 +26,7 @@ def why_not_written(path: Path, error: object) -> str:
     if disk.f_blocks and disk.f_bavail * disk.f_frsize < LITTLE_BYTES:
         return f"the disk of {folder.absolute()} is full ({free_space(folder)} free)"
     if not os.access(path if path.exists() else folder, os.W_OK):
-        return "this user has no write permission"
+        return "this user may not write there; change that, or choose another place"
     return str(error)
 
 

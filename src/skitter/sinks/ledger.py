@@ -97,7 +97,10 @@ class Ledger:
                 self.note("job", job)
         owner = self.fact("job", "")
         if owner != job:
-            raise BadSink(f"{self.output} holds the items of job {owner!r}: choose another file.")
+            raise BadSink(
+                f"{self.output} holds the items of job {owner!r}: choose another file with --out "
+                "(`load`: --to)."
+            )
 
     @contextmanager
     def guard(self) -> Iterator[None]:

@@ -49,6 +49,7 @@ class Tally:
     errors: int = 0
     late: int = 0
     rejected: int = 0
+    began: float = 0.0  # on the monotonic clock
 
 
 class _Page(NamedTuple):

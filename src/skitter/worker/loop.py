@@ -77,6 +77,9 @@ class Worker:
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
         self.logbook.own()
+        tally = self.delivery.tally
+        # A Celery process begins a pump every 20 s: one worker, to those who watch.
+        again, tally.began = tally.began > 0, tally.began or time.monotonic()
         pulse = self._pulse()
         self.delivery.on_sent = self._free.set
         helpers: list[asyncio.Task[None]] = []
@@ -84,7 +87,7 @@ class Worker:
             async with asyncio.timeout(None) as self._leash:
                 self._watch_ends()
                 await self.attempts.begin()
-                self.logbook("info", "worker started")
+                self.logbook("debug" if again else "info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self._deliver, pulse.run, self._extend, self._feed))
                 if self.options.keep_alive:
@@ -96,7 +99,7 @@ class Worker:
                 lanes = self.options.serves.items()
                 await asyncio.gather(*(self._pump_or_break(lane, slots) for lane, slots in lanes))
                 await self._wind_down()
-                self.logbook("info", "worker stopped")
+                self.logbook("info" if self.options.for_s is None else "debug", "worker stopped")
                 await cancel_all(helpers)
                 await pulse.end()
         except TimeoutError:
@@ -389,6 +392,7 @@ class Worker:
             parent=self.options.parent,
             on_orphaned=self.stop,
             also=self.delivery.report,
+            began=self.delivery.tally.began,
         )
 
     def _vitals(self) -> Vitals:

@@ -6,7 +6,8 @@ import { store } from "./store.js";
 export class Refused extends Error {
     /** @param {{title?: string, detail?: string, hint?: string, field?: string, status?: number}} problem */
     constructor(problem) {
-        super([problem.detail || problem.title, problem.hint].filter(Boolean).join(" "));
+        const hint = problem.hint ? ` ${problem.hint[0].toUpperCase()}${problem.hint.slice(1)}` : "";
+        super(`${problem.detail || problem.title}${hint}`);
         this.status = problem.status ?? 0;
         this.field = problem.field;
     }

@@ -10,6 +10,7 @@ import { Spark } from "../parts/spark.js";
 import { toneOf } from "../parts/success.js";
 import { DataTable } from "../parts/table.js";
 import { linkTo, remember } from "../router.js";
+import { store } from "../store.js";
 import { withTip } from "../tip.js";
 
 const PAGE = 100;
@@ -29,6 +30,7 @@ export class ItemsPage extends Page {
     #body = h("div", { class: "stack" });
     #rows = [];
     #next = null;
+    #none = null;
 
     build() {
         this.#where.value = this.place.query.where ?? "";
@@ -58,6 +60,7 @@ export class ItemsPage extends Page {
 
     start() {
         this.#open();
+        this.watch(() => this.#none?.isConnected && this.#showNone());
     }
 
     #open() {
@@ -71,6 +74,7 @@ export class ItemsPage extends Page {
             0,
             (signal) => this.#read(signal),
             (answer) => this.#show(answer),
+            { covers: this.#body },
         );
     }
 
@@ -88,17 +92,7 @@ export class ItemsPage extends Page {
         if (this.#view === "rejected") return this.#showRejected(answer.rows);
         this.#rows = [...this.#rows, ...answer.rows];
         this.#next = answer.next;
-        if (!this.#rows.length) {
-            const title = this.#where.value ? "No item matches the filter" : "No items yet";
-            return this.#body.replaceChildren(
-                empty(
-                    icon("items"),
-                    title,
-                    "What handlers yield is shown here once a loader has stored it: ",
-                    h("code", {}, `skitter load ${quoted(this.job)}`),
-                ),
-            );
-        }
+        if (!this.#rows.length) return this.#showNone();
         const more = h("button", { hidden: !this.#next, onclick: () => this.again() }, "More");
         const foot = h(
             "div",
@@ -107,6 +101,28 @@ export class ItemsPage extends Page {
             more,
         );
         this.#body.replaceChildren(this.#view === "json" ? jsonView(this.#rows) : this.#itemTable(), foot);
+    }
+
+    #showNone() {
+        this.#none = empty(icon("items"), ...this.#whyNone());
+        this.#body.replaceChildren(this.#none);
+    }
+
+    /** A title, and what to do. */
+    #whyNone() {
+        if (this.#where.value) return ["No item matches the filter"];
+        const { stored = 0, items = 0 } = store.get("overview") ?? {};
+        if (stored && !items)
+            return [
+                "Stored elsewhere",
+                `${some(stored, "item")} went to Scrapy's own pipelines and feeds. Shown here are those of `,
+                h("code", {}, "skitter.scrapy.ItemPipeline"),
+            ];
+        return [
+            "No items yet",
+            "What handlers yield is shown here once a loader has stored it: ",
+            h("code", {}, `skitter load ${quoted(this.job)}`),
+        ];
     }
 
     #itemTable() {
