@@ -12,9 +12,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import hiredis
 import redis
 import redis.exceptions as problems
+
+from skitter.frontier.packing import pack_script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -96,7 +97,7 @@ class StraightClient:
         try:
             if not self._link.is_connected:
                 self._link.connect()  # with sentinels: to the current master
-            self._link.send_packed_command((hiredis.pack_command(words),))
+            self._link.send_packed_command((pack_script(words),))
             return self._link.read_response()
         except problems.ResponseError:
             raise
