@@ -7,6 +7,7 @@ from playwright.async_api import Locator, Page, expect
 
 from conftest import rude
 from dashboard.conftest import Desk, token_with
+from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.connection import Server
@@ -62,6 +63,35 @@ async def test_a_job_is_paused_and_resumed_and_every_action_shows_its_command(
     assert (await frontier.stats()).state is State.RUNNING
 
 
+async def test_a_job_offers_what_fits_its_state(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "over", options=rude())
+    await frontier.add([Request("http://a.test/")])
+    page = await desk.open("#/jobs/over/overview")
+    actions = page.locator(".head-actions button:visible")
+    await expect(actions).to_have_text(["Pause", "Drain", "Cancel"])
+
+    leases = (await frontier.lease(1)).leases
+    await frontier.complete([Completion(lease=lease) for lease in leases])
+    await expect(page.locator(".head .pill")).to_have_text("finished")
+    await expect(actions).to_have_text(["Purge"])
+
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url))
+    await page.keyboard.press(".")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.keyboard.press("Escape")
+    assert not [url for url in sent if url.endswith("/pause")]
+
+    await set_state(frontier, State.PAUSED)
+    await expect(actions).to_have_text(["Resume", "Purge"])
+    await actions.first.click()
+    await expect(actions).to_have_text(["Purge"])
+
+    await set_state(frontier, State.CANCELLED)
+    await expect(actions).to_have_text(["Resume", "Purge"])
+
+
 async def test_the_list_of_jobs_speaks_of_one_page_and_of_many(desk: Desk, redis: Server) -> None:
     for job, pages in (("single", 1), ("several", 2)):
         frontier = await create_job(redis, job, options=rude())
@@ -75,7 +105,8 @@ async def test_the_list_of_jobs_speaks_of_one_page_and_of_many(desk: Desk, redis
 
 
 async def test_those_who_may_only_look_cannot_press_a_button(desk: Desk, redis: Server) -> None:
-    await create_job(redis, "looked-at", options=rude())
+    frontier = await create_job(redis, "looked-at", options=rude())
+    await frontier.add([Request("http://a.test/")])
     desk.token = await token_with(redis, ["read"])
     page = await desk.open("#/jobs/looked-at/overview")
 

@@ -118,6 +118,26 @@ def test_a_script_that_is_never_answered_is_a_lost_call(does, error):
     asyncio.run(ask())
 
 
+async def test_each_script_has_the_whole_time_for_its_answer():
+    """The timer of the first call is still there when the later ones are made."""
+
+    async def answer_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await reader.readexactly(len(PING))
+            await asyncio.sleep(1.2)
+            writer.write(b"+PONG\r\n")
+        await answer_nothing(reader, writer)
+
+    listener = await asyncio.start_server(answer_twice, "127.0.0.1", 0)
+    host, port = listener.sockets[0].getsockname()
+    async with listener, open_connection(f"redis://{host}:{port}") as connection:
+        connection.socket_timeout = 2.0
+        for _ in range(2):
+            assert await connection.ask(PING) == b"PONG"
+        with pytest.raises(redis.exceptions.TimeoutError):
+            await connection.ask(PING)
+
+
 async def test_a_master_that_became_a_replica_is_asked_no_more_on_that_connection():
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         met.append(writer)

@@ -97,6 +97,23 @@ async def test_results_do_not_wait_for_others_when_nothing_else_is_under_way(fro
     assert (await frontier.stats()).done == 1
 
 
+async def test_a_worker_leases_nothing_while_too_many_results_wait(frontier, monkeypatch):
+    monkeypatch.setattr(loop, "MAX_UNSENT", 10)
+    urls = [f"https://a.test/{n}" for n in range(60)]
+    await frontier.add([Request(url=url) for url in urls])
+    worker = make_worker(frontier, StaticFetcher(dict.fromkeys(urls, b"quick")), concurrency=8)
+    async with worker.delivery._outbox._sending:  # as while the server takes its time
+        running_worker = asyncio.create_task(worker.run())
+        await until_async(lambda: _is(lambda: len(worker.delivery) > 10 and not worker._active))
+        for _ in urls:  # in which all others could be leased
+            await frontier.stats()
+        assert len(worker.delivery) <= 10 + 8
+
+    await running_worker
+
+    assert (await frontier.stats()).done == 60
+
+
 async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontier):
     await frontier.add([Request(url=QUICK)])
     for _ in range(2):

@@ -12,9 +12,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import hiredis
 import redis
 import redis.exceptions as problems
+
+from skitter.frontier.packing import pack_script
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -98,7 +99,7 @@ class SyncClient:
         try:
             if not self._connection.is_connected:
                 self._connection.connect()  # with sentinels: to the current master
-            self._connection.send_packed_command((hiredis.pack_command(words),))
+            self._connection.send_packed_command((pack_script(words),))
             return self._connection.read_response()
         except problems.ResponseError:
             raise

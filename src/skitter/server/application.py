@@ -18,6 +18,7 @@ from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
 from skitter.server.api_page import api_page
+from skitter.server.caller import header
 from skitter.server.endpoint import Endpoint, refuse
 from skitter.server.heads import NOT_KEPT, SECURITY
 from skitter.server.openapi import openapi
@@ -87,37 +88,44 @@ class Guarded:
             await self.app(scope, receive, send)
             return
 
-        # Files have an ETag: browsers may cache them, but must revalidate.
-        is_file = scope["path"].startswith("/static/")
-        extra = [*SECURITY, (b"cache-control", b"no-cache") if is_file else NOT_KEPT]
+        if response := await self._answer(scope, receive):
+            await response(scope, receive, _guarded(scope, send))
 
-        is_long = False
-
-        async def guarded(message: Message) -> None:
-            nonlocal is_long
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *extra]
-            is_long = is_long or message.get("more_body", False)
-            if is_long:
-                await _send_in_time(send, message)
-            else:
-                await send(message)
-
-        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-        if not is_known_host(host.decode("latin-1"), self.site.allowed_hosts):
+    async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp | None:
+        """What answers the call. None: already sent."""
+        host = header(scope, b"host")
+        if not is_known_host(host, self.site.allowed_hosts):
             # DNS rebinding: a hostile page may make its own name resolve to this address.
             says = (
                 "this server does not have that name: add it with `skitter serve --allow-host NAME`"
             )
-            await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
-            return
+            return refuse(Refusal(421, says, field="Host"))
         is_method = scope["method"] == self.often.route.method
         if is_method and (found := self.match_often(scope["path"])):
             # The most frequent call skips Starlette's middleware and router: they add 5%.
             scope["path_params"] = found.groupdict()
-            await self.often(scope, receive, guarded)
+            return await self.often.answer(scope, receive)
+        return self.app
+
+
+def _guarded(scope: Scope, send: Send) -> Send:
+    """Adds the headers, and limits the time of long answers."""
+    # Files have an ETag: browsers may cache them, but must revalidate.
+    is_file = scope["path"].startswith("/static/")
+    extra = [*SECURITY, (b"cache-control", b"no-cache") if is_file else NOT_KEPT]
+    is_long = False
+
+    async def guarded(message: Message) -> None:
+        nonlocal is_long
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *extra]
+        is_long = is_long or message.get("more_body", False)
+        if is_long:
+            await _send_in_time(send, message)
         else:
-            await self.app(scope, receive, guarded)
+            await send(message)
+
+    return guarded
 
 
 async def _send_in_time(send: Send, message: Message) -> None:

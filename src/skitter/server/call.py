@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from skitter.frontier.admin.jobs import open_job
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
     from skitter.frontier.frontier import Frontier
     from skitter.server.caller import Caller
     from skitter.server.site import Site
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """The request, its caller and the site."""
 
     site: Site
     request: Request
+    cycle: RequestResponseCycle | None = None  # None: another protocol serves it
     caller: Caller | None = None  # None: the route needs no scope
-    headers: dict[str, str] = field(default_factory=dict)  # of the answer
+    headers: dict[str, str] = {}  # of the answer
 
     def path(self, name: str) -> str:
         """A part of the path, such as `job`."""

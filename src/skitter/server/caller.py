@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from skitter.server.problems import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.types import Scope as ASGIScope
 
     from skitter.frontier.admin.tokens import Scope, Token
     from skitter.server.keyring import Keyring
@@ -17,17 +19,16 @@ if TYPE_CHECKING:
 SAFE = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The caller's token, and the session cookie if there is one."""
 
     token: Token
     session: str = ""
 
 
-def header(request: Request, name: bytes) -> str:
+def header(scope: ASGIScope, name: bytes) -> str:
     """Its value, or "". Starlette's `headers` costs more than all the checks here together."""
-    for one, value in request.scope["headers"]:
+    for one, value in scope["headers"]:
         if one == name:
             return str(value, "latin-1")
     return ""
@@ -35,9 +36,10 @@ def header(request: Request, name: bytes) -> str:
 
 async def identify(request: Request, keyring: Keyring) -> Caller:
     """Raises Refusal: 401 without a valid token or session, 403 without the CSRF token."""
-    if given := header(request, b"authorization"):
+    if given := header(request.scope, b"authorization"):
         kind, _, text = given.partition(" ")
-        if kind.lower() == "bearer" and (token := await keyring.by_token(text.strip())):
+        text = text.strip() if kind.lower() == "bearer" else ""
+        if token := keyring.proven(text) or await keyring.by_token(text):
             return Caller(token)
         raise Refusal(401, "this token is unknown, or was revoked.", hint=NEW)
     cookie = request.cookies.get(cookie_name(request), "")
@@ -45,7 +47,7 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
     if not token:
         raise Refusal(401, "log in, or send `authorization: Bearer TOKEN`.", hint=NEW)
     if request.method not in SAFE:
-        sent = header(request, b"x-csrf-token")
+        sent = header(request.scope, b"x-csrf-token")
         if not hmac.compare_digest(sent.encode(), keyring.csrf(cookie).encode()):
             says = "send the `csrf` value of the log-in with every change."
             raise Refusal(403, says, field="X-CSRF-Token")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -13,12 +14,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skitter.errors import SkitterError
+from skitter.server import protocol
 from skitter.server.actions import note_call
 from skitter.server.call import Call
 from skitter.server.caller import check_scope, header, identify
 from skitter.server.heads import head_of
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
-from skitter.server.protocol import ANSWER, WHOLE
 from skitter.server.route import JSON
 
 if TYPE_CHECKING:
@@ -45,32 +46,32 @@ class Endpoint:
     site: Site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if response := await self.answer(scope, receive):
+            with suppress(ClientDisconnect):
+                await response(scope, receive, send)
+
+    async def answer(self, scope: Scope, receive: Receive) -> Response | None:
+        """None: already sent, or the client has gone."""
         try:
-            response = await self._answer(Request(scope, receive))
-            if response is None:
-                return
+            return await self._answer(Request(scope, receive))
         except (SkitterError, Refusal) as error:
-            response = refuse(error)
+            return refuse(error)
         except ClientDisconnect:
-            return
+            return None
         except Exception as error:
             log.exception("%s %s", self.route.method, self.route.path)
-            response = refuse(error)
-        with suppress(ClientDisconnect):
-            await response(scope, receive, send)
+            return refuse(error)
 
     async def _answer(self, request: Request) -> Response | None:
-        """None: already sent."""
+        call = Call(self.site, request, protocol.take_cycle(request.scope))
         values: dict[str, Any] = {}
-        caller = None
         if self.route.scope:
-            caller = await identify(request, self.site.keyring)
-            check_scope(caller, self.route.scope)
+            call.caller = await identify(request, self.site.keyring)
+            check_scope(call.caller, self.route.scope)
         if self.route.query:
             values["query"] = read_query(request, self.route.query)
         if self.route.body:
-            values["body"] = await read_json(request, self.route.decode)
-        call = Call(self.site, request, caller)
+            values["body"] = await read_json(call, self.route.decode)
         is_change = self.route.scope == "operate" and self.route.method != "GET"
         act = self._act_and_note if is_change else self.route.answer
         answering = act(call, **values)
@@ -79,10 +80,9 @@ class Endpoint:
         answer = await answering
         if isinstance(answer, Response):
             return answer
-        say = request.scope.get("state", {}).get(ANSWER)
-        if say is None or call.headers:
+        if call.cycle is None or call.headers:
             return Response(encode(answer), self.route.status, call.headers, JSON)
-        say(head_of(self.route.status), encode(answer))
+        protocol.answer(call.cycle, head_of(self.route.status), encode(answer))
         return None
 
     async def _act_and_note(self, call: Call, **values: Any) -> Any:
@@ -109,16 +109,17 @@ def read_query(request: Request, kind: Any) -> Any:
         raise bad_input(error) from None
 
 
-async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
+async def read_json(call: Call, decode: Callable[[bytes], T]) -> T:
     """Read and decode the body."""
-    if media_type(request) != JSON:
+    if media_type(call.request) != JSON:
         raise Refusal(415, f"send the body as JSON, with `content-type: {JSON}`.")
-    is_here = request.scope.get("state", {}).get(WHOLE)
-    reading = _read_body(request)
-    try:
-        body = await (reading if is_here else asyncio.wait_for(reading, BODY_S))
-    except TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
+    body = protocol.body_of(call.cycle) if call.cycle else None
+    if body is None:
+        try:
+            body = await asyncio.wait_for(_read_body(call.request), BODY_S)
+        except TimeoutError:
+            raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
+    _check_size(body)
     try:
         return decode(body)
     except msgspec.MsgspecError as error:
@@ -143,12 +144,21 @@ async def _read_body(request: Request) -> bytes:
     body: bytes = b""
     while (message := await request.receive())["type"] == "http.request":
         body += message.get("body", b"")
-        if len(body) > BODY_BYTES:
-            raise Refusal(413, f"the body is over {BODY_BYTES:,} bytes: send it in parts.")
+        _check_size(body)
         if not message.get("more_body"):
             return body
     raise ClientDisconnect
 
 
+def _check_size(body: bytes) -> None:
+    if len(body) > BODY_BYTES:
+        raise Refusal(413, f"the body is over {BODY_BYTES:,} bytes: send it in parts.")
+
+
 def media_type(request: Request) -> str:
-    return header(request, b"content-type").partition(";")[0].strip().lower()
+    return _media_type(header(request.scope, b"content-type"))
+
+
+@lru_cache(maxsize=64)  # calls repeat the same few
+def _media_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()

@@ -44,7 +44,7 @@ async def events(call: Call, query: Listen) -> Response:
     if query.job and query.job not in hub.channels and not hub.presence.away:
         # Raise before the stream starts, while we can still answer with a problem.
         await hub.presence.through(open_job(call.site.server, query.job))
-    return EventStream(hub, query.job, header(call.request, b"last-event-id"))
+    return EventStream(hub, query.job, header(call.request.scope, b"last-event-id"))
 
 
 class EventStream(Response):

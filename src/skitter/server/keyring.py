@@ -55,6 +55,11 @@ class Keyring:
     _reading: asyncio.Task[None] | None = None
     _codes: dict[str, float] = field(default_factory=dict)  # hash of a one-time code -> expiry
 
+    def proven(self, text: str) -> Token | None:
+        """The token with this text, if a call had it since the last read, which was just now."""
+        is_fresh = time.monotonic() - self._read_at < FRESH_S / 2
+        return self._proven.get(text) if is_fresh else None
+
     async def by_token(self, text: str) -> Token | None:
         """The token with this text; None if unknown."""
         await self._refresh(FRESH_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 if TYPE_CHECKING:
     import asyncio
 
+    from starlette.types import Scope
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 #: From the connection, or the first byte of a later request, to the end of its headers.
@@ -19,10 +20,9 @@ HEADERS_BYTES = 64 * 2**10
 #: the rest of an answer before the connection closes.
 LINGER_S = 20.0
 CONTINUE = b"HTTP/1.1 100 "
-#: Key in a call's state: its whole body has arrived.
-WHOLE = "skitter.whole"
-#: Key in a call's state: sends a whole answer at once.
-ANSWER = "skitter.answer"
+CLOSE = (b"connection", b"close")
+#: Key in a call's state: uvicorn's side of it.
+CYCLE = "skitter.cycle"
 
 
 class HeadWithBody:
@@ -55,22 +55,37 @@ class HeadWithBody:
         return self._transport.is_closing()
 
 
+def take_cycle(scope: Scope) -> RequestResponseCycle | None:
+    """Uvicorn's side of a call. Not left in its scope: both would wait for the garbage collector,
+    as each refers to the other."""
+    cycle: RequestResponseCycle | None = scope.get("state", {}).pop(CYCLE, None)
+    return cycle
+
+
+def body_of(cycle: RequestResponseCycle) -> bytes | None:
+    """The whole body, if it has arrived: no need to wait for ASGI's messages."""
+    return None if cycle.more_body or cycle.disconnected else bytes(cycle.body)
+
+
 def answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
     """Send a whole answer at once. ASGI's two messages, with headers checked one by one, cost a
     producer's push a tenth of its time."""
     if cycle.disconnected:
         return
     cycle.waiting_for_100_continue, cycle.response_started = False, True
-    more = [*cycle.default_headers, (b"content-length", b"%d" % len(body))]
-    if not cycle.keep_alive:
-        more.append((b"connection", b"close"))
-    lines = b"".join(b"%b: %b\r\n" % line for line in more)
-    cycle.transport.write_whole(head + lines + b"\r\n" + body)  # type: ignore[attr-defined]
+    lines = _lines(*cycle.default_headers, *(() if cycle.keep_alive else (CLOSE,)))
+    whole = b"%b%bcontent-length: %d\r\n\r\n%b" % (head, lines, len(body), body)
+    cycle.transport.write_whole(whole)  # type: ignore[attr-defined]
     cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()
     cycle.on_response()
+
+
+@lru_cache(maxsize=4)  # the date changes once a second
+def _lines(*headers: tuple[bytes, bytes]) -> bytes:
+    return b"".join(b"%b: %b\r\n" % line for line in headers)
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -108,10 +123,9 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.scope["method"] != "HEAD":  # which has no body
             self.cycle.transport = HeadWithBody(self)  # type: ignore[assignment]
-            self.scope["state"][ANSWER] = partial(answer, self.cycle)
+            self.scope["state"][CYCLE] = self.cycle
 
     def on_message_complete(self) -> None:
-        self.scope["state"][WHOLE] = True
         self._stop_lingering()
         super().on_message_complete()
 

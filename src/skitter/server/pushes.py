@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from skitter.frontier.admin.control import read_birth
@@ -65,7 +66,7 @@ class JobPushes:
     async def _send(self, own: Sequence[Offer] = ()) -> list[Added]:
         """Send `own` with the waiting offers; return the results of `own`."""
         batch, self._waiting = self._waiting, []
-        together = [*own, *(one for offers, _ in batch for one in offers)]
+        together = [*own, *chain.from_iterable(offers for offers, _ in batch)] if batch else own
         self._sent_at = time.monotonic()
         try:
             answers = await self.presence.through(self.frontier.add_offers(together))

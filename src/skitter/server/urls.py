@@ -50,7 +50,7 @@ async def push(call: Call) -> Pushed:
         if endpoint.media_type(call.request) == NDJSON:
             await pushing.stream(_lines(call))
         else:
-            body = await endpoint.read_json(call.request, _decode)
+            body = await endpoint.read_json(call, _decode)
             await pushing.many(body.urls, body.priority)
     except JobMissing:
         call.site.pushes.forget(job)

@@ -37,6 +37,9 @@ FEED_S = 0.2
 SCHEDULE_S = 1.0
 MEMORY_S = 0.5
 MANY = 2**31
+#: Results that wait to be sent. With more, a worker leases nothing: a server too slow to take them
+#: would have them wait in memory, and until their leases expire.
+MAX_UNSENT = 1000
 GONE_S = 1.0  # how often a worker that stays looks for its removed job
 #: How long sending results and returning leases may take, after the grace or a second signal.
 LAST_SEND_S = 5.0
@@ -152,7 +155,9 @@ class Worker:
         """
         few, half = (max(1, slots // part) for part in (4, 2))
         self._wakes_at[lane] = slots - few  # not for every page that ends
-        while slots - self._busy[lane] < few and not self._stop.is_set():
+        while (
+            slots - self._busy[lane] < few or len(self.delivery) > MAX_UNSENT
+        ) and not self._stop.is_set():
             self._free.clear()
             await self._free.wait()
         del self._wakes_at[lane]
@@ -320,11 +325,11 @@ class Worker:
 
     def _abandon(self) -> SkitterError:
         """Unsent results are not lost: the leases expire, and others do the work again."""
-        left = len(self._held) + len(self._active) + len(self.delivery)
+        unsent, left = len(self.delivery), len(self._held) + len(self._active)
         return ServerUnreachable(
-            f"the server did not answer in time, so {some(left, 'request')} could not be "
-            "returned: other workers get them when the leases expire, within "
-            f"{self.options.lease_s:g} s."
+            f"the server did not answer in time: {some(unsent, 'result')} could not be sent, and "
+            f"{some(left, 'request')} could not be returned. All of them come back when their "
+            f"leases expire, within {self.options.lease_s:g} s."
         )
 
     # --- beside the attempts ----------------------------------------------------------------------
@@ -335,6 +340,7 @@ class Worker:
                 await self.delivery.run()
             except JobMissing as gone:
                 self._note_gone(gone)
+                self._free.set()  # its results were dropped
 
     async def _extend(self) -> None:
         """Extend the leases of long attempts; cancel attempts whose lease was lost."""

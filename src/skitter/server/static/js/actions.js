@@ -88,7 +88,12 @@ export function scale(job, workers) {
     return attempt(() => put(of(job, "workers"), { workers }), says);
 }
 
-/** The buttons in a job's header. */
+/** Whether nothing is left to fetch and nobody waits for more: there is nothing to stop. */
+export function isOver({ finished, workers }) {
+    return finished && !workers?.length;
+}
+
+/** The buttons in a job's header, and which states of the job they fit. */
 export function jobActions(job) {
     const name = quoted(job);
     const steps = [
@@ -98,7 +103,7 @@ export function jobActions(job) {
             says: "Hand out no URLs; new ones are still taken.",
             cli: `skitter pause ${name}`,
             run: () => pause(job),
-            when: ["running", "draining"],
+            fits: (overview) => !isOver(overview) && ["running", "draining"].includes(overview.wanted),
         },
         {
             label: "Resume",
@@ -107,7 +112,7 @@ export function jobActions(job) {
             cli: `skitter resume ${name}`,
             kind: "primary",
             run: () => resume(job),
-            when: ["paused", "draining", "cancelled"],
+            fits: ({ wanted }) => wanted !== "running",
         },
         {
             label: "Drain",
@@ -115,7 +120,7 @@ export function jobActions(job) {
             says: "Finish the queue; take no new URLs.",
             cli: `skitter drain ${name}`,
             run: () => drain(job),
-            when: ["running", "paused"],
+            fits: (overview) => !isOver(overview) && ["running", "paused"].includes(overview.wanted),
         },
         {
             label: "Cancel",
@@ -124,7 +129,7 @@ export function jobActions(job) {
             cli: `skitter cancel ${name}`,
             kind: "danger",
             run: () => cancel(job),
-            when: ["running", "paused", "draining"],
+            fits: (overview) => !isOver(overview) && overview.wanted !== "cancelled",
         },
         {
             label: "Purge",
@@ -132,8 +137,8 @@ export function jobActions(job) {
             cli: `skitter purge ${name}`,
             kind: "danger",
             run: () => purge(job),
-            when: ["cancelled"],
+            fits: (overview) => isOver(overview) || overview.wanted === "cancelled",
         },
     ];
-    return steps.map((step) => ({ button: actionButton(step), when: step.when }));
+    return steps.map((step) => ({ button: actionButton(step), fits: step.fits }));
 }

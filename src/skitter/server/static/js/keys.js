@@ -1,6 +1,6 @@
 /** Keyboard shortcuts: one letter for frequent actions, `g` and a letter for pages. */
 
-import { pause, resume } from "./actions.js";
+import { isOver, pause, resume } from "./actions.js";
 import { showDialog } from "./dialog.js";
 import { h } from "./dom.js";
 import { go, here } from "./router.js";
@@ -70,8 +70,8 @@ function focusSearch() {
 function toggleJob() {
     const overview = store.get("overview");
     if (!overview || !may("operate")) return;
-    if (overview.wanted === "running") pause(overview.job);
-    else resume(overview.job);
+    if (overview.wanted !== "running") resume(overview.job);
+    else if (!isOver(overview)) pause(overview.job);
 }
 
 export function showKeys() {

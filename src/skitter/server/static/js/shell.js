@@ -176,7 +176,7 @@ export class Shell {
         const mine = overview?.job === this.#job ? overview : null;
         if (this.pill) this.pill.hidden = !mine;
         if (this.pill && mine) showState(this.pill, mine.state);
-        for (const { button, when } of this.actions ?? []) button.hidden = !mine || !when.includes(mine.wanted);
+        for (const { button, fits } of this.actions ?? []) button.hidden = !mine || !fits(mine);
         const badge = this.#pages.querySelector(".badge");
         if (!badge) return;
         const isWider = badge.hidden && mine?.dead;
