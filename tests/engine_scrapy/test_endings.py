@@ -114,8 +114,8 @@ def test_a_page_that_kills_its_process_is_dead_in_the_end_and_takes_nobody_along
     cluster = make_cluster(shop)
 
     for _ in range(10):
-        # The next node takes over from a dead one at once. A short lease could run out under a living
-        # node of a busy machine, which counts as a loss of innocent pages too.
+        # The next node takes over from a dead one at once. A short lease could run out under a
+        # living node of a busy machine: a loss of innocent pages.
         node = cluster.run_odd("killer", SCHEDULER_PERSIST=True, SKITTER_LEASE_S=300)
         if node.wait() == 0:
             break

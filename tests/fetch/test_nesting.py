@@ -25,6 +25,11 @@ def numbered(part: str, count: int) -> str:
     return "".join(part.replace("#", str(n)) for n in range(count))
 
 
+def dressed(name: str, count: int, attributes: int, inside: str = "") -> str:
+    """Start tags that differ, with attributes."""
+    return numbered(f"<{name} id=# {numbered('a# ', attributes).strip()}>{inside}", count)
+
+
 #: Each takes lexbor seconds or hundreds of megabytes, at this size or far below it. Together they
 #: are 200 MB, which every process that collects this file would keep.
 HOSTILE: dict[str, Callable[[], str]] = {
@@ -50,6 +55,14 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "formatting that nobody closes": lambda: numbered("<p><font color=#>", 5_000),
     "formatting in divisions": lambda: "".join(
         f"<div>{numbered('<p><b id=#>', 50)}</div>" for _ in "x" * 300
+    ),
+    "formatting that is repeated": lambda: f"<p>{dressed('b', 30, 600)}{'<p>x' * 900}",
+    "tidy formatting that is repeated": lambda: f"<p>{dressed('b', 200, 19)}{'<p>x' * 700}",
+    "formatting beside orderly paragraphs": lambda: (
+        f"<div>{dressed('b', 15, 150)}</div>{'<p>x</p>' * 10_000}"
+    ),
+    "formatting around formatting": lambda: (
+        f"<p>{dressed('b', 200, 19, '<b></b>')}{'<p>x' * 500}"
     ),
     "attributes": lambda: f"<p {numbered('a# ', 300_000)}>",
     "attributes of the body": lambda: numbered("<body a#=1>", 50_000),
@@ -108,10 +121,16 @@ def test_a_long_page_of_an_ordinary_kind_is_plain(part):
 
 @pytest.mark.parametrize(
     "part",
-    ["<p>text", "<li class='x' id=y>", "<a href=\"x\"><img alt='' src='y' /></a>", "<!-- x -->"],
+    [
+        "<p>text",
+        "<li class='x' id=y>",
+        "<a href=\"x\"><img alt='' src='y' /></a>",
+        "<a href=x> <span class=y>text</span> <b>text</b></a>",
+        "<!-- x -->",
+    ],
 )
 def test_a_tidy_page_of_few_elements_is_plain_however_long_its_text_is(part):
-    text = f"<!DOCTYPE html>\n<html lang='en'><body>{(part + 'text ' * 100) * 400}</body></html>"
+    text = f"<!DOCTYPE html>\n<html lang='en'><body>{(part + 'text ' * 100) * 300}</body></html>"
 
     assert is_tidy(text)
 
@@ -177,6 +196,32 @@ def test_no_page_is_deeper_or_larger_than_it_was_counted(parts, times):
         # <td> may bring <tbody> and <tr>. Formatting that nobody closes is opened again, one more
         # each time: n of them are n * n / 2 elements.
         assert depth_of(text) <= 3 * 10 + 10 + 63
+
+
+_BEGIN = [f"<{name} #>" for name in ("b", "a", "i", "font", "code")]
+_END = [f"</{name}>" for name in ("b", "a", "i", "font", "code")]
+_OTHERS = [
+    *("<p>", "<div>", "</div>", "<span>", "</span>", "<br>", "<img src=x>", "x"),
+    *("<table>", "<td>", "</table>", "<li>", "<svg>", "<select>", "<button>", "</p>"),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(st.sampled_from(_BEGIN + _END + _OTHERS), max_size=12))
+@example(parts=["<p>", "<b #>", "x"])
+@example(parts=["<b #>", "x", "<b #>", "</b>", "<p>"])
+@example(parts=["<a #>", "<span>", "<i #>", "</i>", "</span>", "</a>", "<p>", "x"])
+@example(parts=["<div>", "<b #>", "<i #>", "</b>", "</div>", "x"])
+def test_a_tidy_page_repeats_no_more_formatting_than_was_counted(parts):
+    text = numbered("".join(parts).replace("#", "a#"), 80)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting, "MOST_REPEATED", 400)
+        tidy = is_tidy(text)
+    if tidy:
+        begun, ended = (sum(part in tags for part in parts) for tags in (_BEGIN, _END))
+        # An end tag in the wrong place may copy up to eight elements (HTML 13.2.6.4.7).
+        made = LexborHTMLParser(text).css("b,a,i,font,code")
+        assert len(made) <= 400 + 80 * (begun + 8 * ended)
 
 
 def depth_of(text: str) -> int:

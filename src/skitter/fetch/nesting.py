@@ -1,9 +1,10 @@
 """Pages that would block the parser: for some of what HTML allows, its time is quadratic.
 
-Measured on lexbor, with the interpreter's lock held throughout: 100,000 nested <div>, 500 KB, a
-minute; 200 KB of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million
-elements and a gigabyte. HTML has too many such cases to list, so a page is *plain* if it is certain
-to be cheap, as nearly all are; any other is tried first by `skitter.fetch.trial`, within limits.
+Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, a minute; 200 KB
+of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements and a
+gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4 gigabytes.
+HTML has too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly
+all are; any other is tried first by `skitter.fetch.trial`, within limits.
 
 Certain means: at least as many elements are counted as open here as are open in the parser. A start
 tag always counts, even if the parser would ignore it or close others first; an end tag subtracts
@@ -14,13 +15,15 @@ tag may have closed. The names of elements and rules are those of HTML 13.2.6.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: Below both of these any page is cheap, whatever it contains.
-FEW_TAGS, FEW_CHARS = 1_000, 100_000
+#: Below all of these any page is cheap, whatever it contains. The last is tags times characters:
+#: each tag may repeat the attributes of all formatting before it, at 40 bytes for a character.
+FEW_TAGS, FEW_CHARS, FEW_COPIES = 1_000, 100_000, 4_000_000
 #: Below these, checking whether a page is plain takes a few milliseconds.
 SOME_TAGS, SOME_CHARS = 5_000, 1_000_000
 #: In longer texts tags are counted before they are parsed; in shorter ones counting saves nothing,
@@ -31,6 +34,8 @@ DEEPEST: Final = 250
 MAX_ELEMENTS: Final = 200_000
 MAX_ATTRIBUTES: Final = 200
 FEW_ATTRIBUTE_CHARS: Final = 500
+#: How often formatting with up to 20 attributes may be repeated: 3 KB each.
+MAX_REPEATED: Final = 40_000
 #: A second <body> adds its attributes to the first.
 MAX_ROOTS: Final = 10
 #: How far up to look for the beginning of a block at its end.
@@ -111,12 +116,23 @@ _TOKEN: Final = re.compile(
 #: comment has an empty name. If there are none of those, the parser reads every `<` as it is meant:
 #: no attributes are hidden in text, nor tags in an attribute.
 _BEGUN: Final = re.compile(
-    rf"""<(?! /[a-z][a-z0-9]*+> | !--[^<>]*+(?<=--)> | !(?:doctype|DOCTYPE)[^<>]*+> )
+    rf"""<(?! /[a-z][a-z0-9]*+> )
     (?: ([a-z][a-z0-9]*+)
-        (?: {_SPACE}++ [^ \t\n\f\r/>="'<]++
-            (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,20}}+
-        {_SPACE}*+ /?+ >
-    )?+""",
+        (?: >
+          | (?: {_SPACE}++ [^ \t\n\f\r/>="'<]++
+                (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,20}}+
+            {_SPACE}*+ /?+ > )
+      | (?! !--[^<>]*+(?<=--)> | !(?:doctype|DOCTYPE)[^<>]*+> )
+    )""",
+    re.VERBOSE,
+)
+#: In a tidy text, formatting that may be left open: not all of it is text, images, or the like.
+_LOOSE: Final = re.compile(
+    rf"""<({"|".join(sorted(_FORMATTING))}){_NAME_ENDS} [^<>]*+ >
+    (?! [^<]*+
+        (?: <(?: (?:/?span|img|br){_NAME_ENDS} [^<>]*+ >
+               | (b|code|em|i|small|strong){_NAME_ENDS} [^<>]*+ > [^<]*+ </\2> ) [^<]*+ ){{0,10}}
+        </\1> )""",
     re.VERBOSE,
 )
 _ENDS_ITSELF: Final = re.compile(rf"""(?:{_SPACE}/|{_SPACE}[^\s"'=<>/]+="[^"]*"/|^/)\Z""")
@@ -130,17 +146,24 @@ def is_plain(text: str) -> bool:
 
 def is_small(text: str | bytes) -> bool:
     """Whether it is plain at a glance."""
-    return len(text) < FEW_CHARS and _count_tags(text) < FEW_TAGS
+    if (chars := len(text)) >= FEW_CHARS:
+        return False
+    tags = _count_tags(text)
+    return tags < FEW_TAGS and tags * chars < FEW_COPIES
 
 
 def is_tidy(text: str) -> bool:
     """Whether it is plain at a second glance: it has few start tags, and each is unambiguous."""
     if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
         return False
-    begun = _BEGUN.findall(text)
-    if len(begun) >= FEW_TAGS or "" in begun:
+    begun = Counter[str](_BEGUN.findall(text))
+    tags = begun.total()
+    if tags >= FEW_TAGS or "" in begun or begun["body"] + begun["html"] > MAX_ROOTS:
         return False
-    return begun.count("body") + begun.count("html") <= MAX_ROOTS
+    formatting = sum(begun[name] for name in begun.keys() & _FORMATTING)
+    return (
+        tags * formatting <= MAX_REPEATED or tags * len(_LOOSE.findall(text)) <= MAX_REPEATED
+    )
 
 
 def is_orderly(text: str) -> bool:
@@ -176,8 +199,9 @@ class _Count:
     def __init__(self) -> None:
         self.open: list[str] = []
         self.doubtful: list[bool] = []  # for each of these: the parser may have closed it
-        self.formatting = 0  # open ones
-        self.dangling = 0  # unclosed formatting, which the parser reopens in what follows
+        self.weights: list[int] = []  # and what it costs to reopen; 0: it is not formatting
+        self.formatting = 0  # the weight of open formatting
+        self.dangling = 0  # and of unclosed, which the parser reopens in what follows
         self.elements = self.roots = self.foreign = 0
         self.leaf = ""  # the last token, if it was one
 
@@ -230,7 +254,8 @@ class _Count:
         ):
             self.doubtful.append(self._may_be_ignored(name))
             self.open.append(name)
-            self.formatting += name in _FORMATTING
+            self.weights.append(_weight(rest) if name in _FORMATTING else 0)
+            self.formatting += self.weights[-1]
             self.foreign += name in _FOREIGN
         return (
             len(self.open) <= DEEPEST and self.elements <= MAX_ELEMENTS and self.roots <= MAX_ROOTS
@@ -260,7 +285,7 @@ class _Count:
             if one in walls:
                 return None
             # The end of a cell drops the formatting inside.
-            lost = 0 if one in _CELLS else lost + (one in _FORMATTING)
+            lost = 0 if one in _CELLS else lost + self.weights[-1 - inside]
         return None
 
     def _may_be_ignored(self, name: str) -> bool:
@@ -302,8 +327,13 @@ class _Count:
     def _close_last(self) -> None:
         name = self.open.pop()
         self.doubtful.pop()
-        self.formatting -= name in _FORMATTING
+        self.formatting -= self.weights.pop()
         self.foreign -= name in _FOREIGN
+
+
+def _weight(attributes: str) -> int:
+    """In elements: a copy of one has copies of its attributes, a quarter of its size each."""
+    return 1 + len(_SEPARATOR.findall(attributes)) // 4
 
 
 def _has_many(attributes: str) -> bool:
