@@ -62,7 +62,7 @@ def test_a_crawl_says_what_is_left(counts, words):
     after = replace(before, **{"seen": 9, "done": 5, "crawled": True, **counts})
     why = "http://a.test/: handler book failed." if after.dead else ""
 
-    assert end_of(Went(before, after, 1.0, over=True, max_pages=5, why_dead=why)) == words
+    assert end_of(CrawlResult(before, after, 1.0, over=True, max_pages=5, why_dead=why)) == words
 
 
 def test_the_report_tells_what_was_kept_out(capsys):

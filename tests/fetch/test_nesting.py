@@ -61,9 +61,7 @@ HOSTILE: dict[str, Callable[[], str]] = {
     "formatting beside orderly paragraphs": lambda: (
         f"<div>{dressed('b', 15, 150)}</div>{'<p>x</p>' * 10_000}"
     ),
-    "formatting around formatting": lambda: (
-        f"<p>{dressed('b', 200, 19, '<b></b>')}{'<p>x' * 500}"
-    ),
+    "formatting around formatting": lambda: f"<p>{dressed('b', 200, 19, '<b></b>')}{'<p>x' * 500}",
     "attributes": lambda: f"<p {numbered('a# ', 300_000)}>",
     "attributes of the body": lambda: numbered("<body a#=1>", 50_000),
     "attributes behind a quote": lambda: f'<div a="<p>"{numbered("a# ", 30_000)}</p>',
@@ -215,7 +213,7 @@ _OTHERS = [
 def test_a_tidy_page_repeats_no_more_formatting_than_was_counted(parts):
     text = numbered("".join(parts).replace("#", "a#"), 80)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nesting, "MOST_REPEATED", 400)
+        patch.setattr(nesting, "MAX_REPEATED", 400)
         tidy = is_tidy(text)
     if tidy:
         begun, ended = (sum(part in tags for part in parts) for tags in (_BEGIN, _END))

@@ -161,9 +161,7 @@ def is_tidy(text: str) -> bool:
     if tags >= FEW_TAGS or "" in begun or begun["body"] + begun["html"] > MAX_ROOTS:
         return False
     formatting = sum(begun[name] for name in begun.keys() & _FORMATTING)
-    return (
-        tags * formatting <= MAX_REPEATED or tags * len(_LOOSE.findall(text)) <= MAX_REPEATED
-    )
+    return tags * formatting <= MAX_REPEATED or tags * len(_LOOSE.findall(text)) <= MAX_REPEATED
 
 
 def is_orderly(text: str) -> bool:
