@@ -57,6 +57,15 @@ def test_a_dead_letter_takes_a_few_lines_on_any_terminal(server_url, dead_job, c
     assert taken <= 3 * lines + 1  # the head of the table
 
 
+def test_one_look_at_top_has_only_columns_that_fit(server_url, dead_job):
+    shown = on_terminal(server_url, 60, "top", dead_job, "--once", NO_COLOR="1")[1]
+    head, row = re.sub(r"\x1b\[[\d;]*m", "", shown).splitlines()[2:4]
+
+    assert head.split()[0] == "job"
+    assert head.split()[-1] == "ETA"
+    assert row.startswith(dead_job[:11])
+
+
 def test_no_color_is_obeyed(server_url, dead_job):
     words = ("dead", "show", dead_job, "https://nowhere.test/")
     colours = on_terminal(server_url, 80, *words)[1]
