@@ -20,6 +20,7 @@ from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
     MOST_WORKERS,
+    Heartbeat,
     live_workers,
     set_wanted_workers,
     wanted_workers,
@@ -167,14 +168,14 @@ def scale(
     """
     wish = _parse_wish(workers)
 
-    async def work(frontier: Frontier) -> tuple[int | None, int, int]:
+    async def work(frontier: Frontier) -> tuple[int | None, list[Heartbeat]]:
         was = await wanted_workers(frontier)
         await set_wanted_workers(frontier, wish)
-        workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
-        return was, len(workers), len({one.host for one in workers})
+        return was, [one for one in await live_workers(frontier) if one.kind in FETCHING]
 
     deed = Deed(job, "scale", f"workers={workers}")
-    was, at_work, machines = on_job(settings(redis, directory), job, work, deed=deed)
+    was, alive = on_job(settings(redis, directory), job, work, deed=deed)
+    at_work, machines = len(alive), len({one.host for one in alive})
     names = {None: None, AUTO: "auto"}
     scaled = {
         "job": job,
@@ -185,6 +186,8 @@ def scale(
     }
     now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
     sentence = f"{job}: {_tell_wish(wish)} (before: {_tell_wish(was)}); {now}."
+    if any(one.kind == "scrapy" for one in alive):
+        sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
     answer(scaled, sentence, as_json=as_json)
 
 
