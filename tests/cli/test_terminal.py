@@ -13,7 +13,6 @@ from skitter import URLQueue
 from skitter.settings import JobOptions, Politeness
 from waiting import PATIENCE_S, Child
 
-
 DEAD = "https://a-shop-with-a-long-name.test/category/books/"
 
 
