@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from skitter.cli.jobs import _status_rows
 from skitter.cli.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, eta_of, line
 from skitter.frontier.admin.eta import Bound
 from skitter.frontier.admin.workers import Heartbeat
@@ -61,6 +62,13 @@ def test_the_block_says_how_long_is_left_only_if_that_is_known():
         shown = StringIO()
         Console(file=shown, width=80).print(block(Moment(a_look(eta_s=eta_s))))
         assert shown.getvalue().splitlines()[-1].rstrip() == says
+
+
+def test_status_says_one_of_what_there_is_one_of():
+    one = a_look(fed=1, duplicates=1, retried=1, lost=1, late=1, trapped=1)
+    said = "; ".join(str(value) for _, value in _status_rows(one))
+    assert "1 message waiting for a worker; " in said
+    assert "; 1 duplicate, 1 retry; 1 lease expired, 1 late result refused; 1 URL held" in said
 
 
 def test_text_from_outside_is_shown_as_text():

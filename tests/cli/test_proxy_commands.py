@@ -87,7 +87,7 @@ async def test_bench_compares_and_recommends_and_stats_remember(shop, job, skitt
     assert (found["good"]["good"], found["good"]["cost"]) == (4, 0.008)
     assert (found["banned"]["bans"], found["banned"]["success"]) == (4, "0%")
     unknown = await skitter_here("proxy", "stats", "--domain", "nobody.example")
-    assert unknown.out == "no page of nobody.example has come through a proxy yet.\n"
+    assert unknown.out == "No page of nobody.example has come through a proxy yet.\n"
     totals = (await skitter_here("proxy", "stats")).out
     assert f"dead-{job}" in totals
 

@@ -13,7 +13,6 @@ from skitter import URLQueue
 from skitter.settings import JobOptions, Politeness
 from waiting import PATIENCE_S, Child
 
-
 DEAD = "https://a-shop-with-a-long-name.test/category/books/"
 
 
@@ -55,6 +54,15 @@ def test_a_dead_letter_takes_a_few_lines_on_any_terminal(server_url, dead_job, c
     visible = re.sub(r"\x1b\[[\d;]*m", "", shown)
     taken = sum(max(1, -(-len(line) // columns)) for line in visible.splitlines())
     assert taken <= 3 * lines + 1  # the head of the table
+
+
+def test_one_look_at_top_has_only_columns_that_fit(server_url, dead_job):
+    shown = on_terminal(server_url, 60, "top", dead_job, "--once", NO_COLOR="1")[1]
+    head, row = re.sub(r"\x1b\[[\d;]*m", "", shown).splitlines()[2:4]
+
+    assert head.split()[0] == "job"
+    assert head.split()[-1] == "ETA"
+    assert row.startswith(dead_job[:11])
 
 
 def test_no_color_is_obeyed(server_url, dead_job):

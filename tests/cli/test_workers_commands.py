@@ -391,6 +391,20 @@ def test_a_wish_is_written_and_what_was_wanted_is_told(skitter, on, job):
     assert wishes == [4, 0, 2]
 
 
+def a_node(now: float) -> Heartbeat:
+    return Heartbeat(name="w", host="w1", pid=1, started_at=now, at=now + 60, kind="scrapy")
+
+
+def test_who_does_not_follow_a_wish_is_said(skitter, job, on):
+    async def work(frontier: Frontier) -> None:
+        now = await frontier.server_time()
+        await beat(frontier, a_node(now))
+
+    on(work)
+
+    assert "Scrapy's nodes do not follow" in skitter("scale", job, "4").out
+
+
 @pytest.mark.usefixtures("at_work")
 def test_a_wish_leaves_the_limits_of_the_job_alone(skitter, job):
     before = skitter("set", job, "--json").json

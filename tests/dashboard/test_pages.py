@@ -283,7 +283,9 @@ async def test_items_that_cannot_be_read_here_are_not_said_to_be_missing(
 
     await claim_sink(await create_job(redis, "elsewhere", options=rude()), "/far/away.db")
     page = await desk.open("#/jobs/elsewhere/items")
-    await expect(page.get_by_role("alert").get_by_text("Start `skitter serve` where")).to_be_visible()
+    await expect(
+        page.get_by_role("alert").get_by_text("Start `skitter serve` where")
+    ).to_be_visible()
     await expect(page.locator("main [aria-busy]:visible")).to_have_count(0)
 
 

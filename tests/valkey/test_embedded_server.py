@@ -574,3 +574,14 @@ def test_a_directory_may_have_any_name(directory):
     with hold(odd) as server, connect(server) as client:
         assert client.ping()
         assert server.socket.exists()
+
+
+def test_a_log_that_has_grown_makes_room_at_the_next_start(short_dir, monkeypatch):
+    monkeypatch.setattr(process, "MAX_LOG_BYTES", 1000)
+    for _ in range(3):
+        with hold(short_dir) as server:
+            pass
+
+    before, now = server.log.with_suffix(".old.log").read_text(), server.log.read_text()
+    assert before.count("Ready to accept connections") == 1
+    assert now.count("Ready to accept connections") == 1

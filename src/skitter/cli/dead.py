@@ -226,7 +226,9 @@ def export(
                     file.writelines(line + b"\n" for line in lines)
                     count += len(batch)
         except OSError as error:
-            raise UsageError(f"cannot write {to}: {error.strerror}. Choose another with --to.") from None
+            raise UsageError(
+                f"cannot write {to}: {error.strerror}. Choose another with --to."
+            ) from None
         return count
 
     _report(job, "exported", on_job(settings(redis, directory), job, work), as_json=as_json)

@@ -95,15 +95,16 @@ def top_view(
     title: str = "",
     note: str = "",
     screen: Screen | None = None,
+    width: int | None = None,
 ) -> Group:
     """The jobs, their workers, and the end of the log.
 
     On a screen, long lists are cut and the log gets the remaining lines; elsewhere only the log is
-    cut.
+    cut. Columns that do not fit in `width` are left out.
     """
     looks = sorted(looks, key=lambda look: (look.finished, look.job))
     several = len(looks) != 1
-    width = screen.width if screen else None
+    width = screen.width if screen else width
     processes = [(look, one) for look in looks for one in look.workers]
     in_trouble = sum(bool(one.note) for _, one in processes)
     slowed = [_slowed(look, look.bound) for look in looks if look.bound and look.bound.is_slowed]

@@ -207,7 +207,10 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if look.fed:
         yield "fed", f"{some(look.fed, 'message')} waiting for a worker"
     yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
-    yield "so far", f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}"
+    yield (
+        "so far",
+        f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
+    )
     yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
     if look.kept_out:
         yield "excluded", kept_out(look.kept_out)

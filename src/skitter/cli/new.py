@@ -67,4 +67,6 @@ def _write(files: dict[Path, str]) -> None:
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}. Choose another place with --dir.") from None
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}. Choose another place with --dir."
+            ) from None

@@ -81,7 +81,7 @@ def show_stats(
     rows: list[dict[str, Any]], *, domain: str | None = None, as_json: bool = False
 ) -> None:
     if not rows and not as_json:
-        say(f"no page{f' of {domain}' if domain else ''} has come through a proxy yet.")
+        say(f"No page{f' of {domain}' if domain else ''} has come through a proxy yet.")
     else:
         _show(rows if as_json else [_brief(row) for row in rows], as_json)
 

@@ -58,7 +58,8 @@ def top(
         elif once and as_json:
             emit_json(await look())
         elif once:
-            console.print(top_view(await look()))
+            width = console.width if console.is_terminal else None
+            console.print(top_view(await look(), width=width))
         else:
             await _print_lines(look, as_json=as_json)
 

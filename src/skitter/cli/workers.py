@@ -20,6 +20,7 @@ from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
     MAX_WORKERS,
+    Heartbeat,
     live_workers,
     set_wanted_workers,
     wanted_workers,
@@ -169,14 +170,14 @@ def scale(
     """
     requested = _parse_workers(workers)
 
-    async def work(frontier: Frontier) -> tuple[int | None, int, int]:
+    async def work(frontier: Frontier) -> tuple[int | None, list[Heartbeat]]:
         was = await wanted_workers(frontier)
         await set_wanted_workers(frontier, requested)
-        workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
-        return was, len(workers), len({one.host for one in workers})
+        return was, [one for one in await live_workers(frontier) if one.kind in FETCHING]
 
     action = NewAction(job, "scale", f"workers={workers}")
-    was, at_work, machines = on_job(settings(redis, directory), job, work, action=action)
+    was, alive = on_job(settings(redis, directory), job, work, action=action)
+    at_work, machines = len(alive), len({one.host for one in alive})
     names = {None: None, AUTO: "auto"}
     scaled = {
         "job": job,
@@ -187,6 +188,8 @@ def scale(
     }
     now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
     sentence = f"{job}: {_describe_workers(requested)} (before: {_describe_workers(was)}); {now}."
+    if any(one.kind == "scrapy" for one in alive):
+        sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
     answer(scaled, sentence, as_json=as_json)
 
 

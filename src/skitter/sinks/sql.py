@@ -306,7 +306,9 @@ class SqlTable:
             if trouble is FailureKind.BUG:
                 raise
             if trouble is FailureKind.ALIEN:
-                raise BadSink(f"{self._dialect.name} cannot be used: {reason}. Choose another.") from error
+                raise BadSink(
+                    f"{self._dialect.name} cannot be used: {reason}. Choose another."
+                ) from error
             what = self._dialect.away if trouble is FailureKind.AWAY else "does not accept the rows"
             raise SinkAway(f"{self._dialect.name} {what}: {reason}") from error
 

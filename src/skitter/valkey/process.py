@@ -31,6 +31,8 @@ REPLY_TIMEOUT_S = 1.0
 KILLED = "it was killed, perhaps because memory ran out"
 #: For a server that is alive but silent; one that reports loading is not silent.
 PATIENCE_S = 60.0
+#: Every start adds some 2 KB to the log. A larger one is kept once more, under another name.
+MAX_LOG_BYTES = 10 * 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,9 @@ def _not_started(server: EmbeddedServer, log_text: str) -> InfrastructureError:
 
 def open_log(server: EmbeddedServer) -> BinaryIO:
     """Never through a link: the server would write to its target."""
+    with suppress(FileNotFoundError):
+        if server.log.lstat().st_size > MAX_LOG_BYTES:
+            server.log.replace(server.log.with_suffix(".old.log"))
     return os.fdopen(open_append(server.log), "ab")
 
 
