@@ -1,10 +1,10 @@
 """Pages that would block the parser: for some of what HTML allows, its time is quadratic.
 
-Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, a minute;
-200 KB of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements and a
-gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4 gigabytes.
-HTML has too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly
-all are; any other is tried first by `skitter.fetch.trial`, within limits.
+Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, a minute; 200
+KB of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements
+and a gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4
+gigabytes. HTML has too many such cases to list, so a page is *plain* if it is certain to be cheap,
+as nearly all are; any other is tried first by `skitter.fetch.trial`, within limits.
 
 Certain means: at least as many elements are counted as open here as are open in the parser. A start
 tag always counts, even if the parser would ignore it or close others first; an end tag subtracts
