@@ -185,6 +185,9 @@ def test_set_does_what_its_help_says(skitter, job):
     )
     assert skitter("set", job, "--max-pages", "5").exit_code == 0
     assert skitter("status", job).exit_code == 0
+    shown = skitter("set", job).out
+    assert " false" in shown
+    assert "False" not in shown
 
 
 def test_purging_asks_first_and_leaves_no_key(skitter, job):

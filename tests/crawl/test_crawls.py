@@ -199,6 +199,17 @@ def test_a_crawl_without_a_spider_writes_pages_as_json_lines(open_shop, make_mac
     assert json.loads(done.stdout)["pages"] == len(pages) + _redirects(shop)
 
 
+def test_crawls_of_two_sites_in_one_folder_have_a_file_each(open_shop, make_machine):
+    shop = open_shop(books=50)
+    machine = make_machine(shop)
+
+    for start in (shop.url, open_shop(books=50).url):
+        done = machine.call("crawl", start, "--max-pages", "1", "--rate", "none")
+        assert done.returncode == 0, done.stderr
+
+    assert len(list(machine.folder.glob("localhost*.jsonl"))) == 2
+
+
 def _redirects(shop) -> int:
     return len({entry.page for entry in shop.log() if 300 <= entry.status < 400})
 

@@ -183,7 +183,7 @@ def _plan(
         spider=spider,
         job=name,
         config=config,
-        out=config.output.to or ("crawl.jsonl" if target == PLAIN else f"{name}.db"),
+        out=config.output.to or f"{name}.{'jsonl' if target == PLAIN else 'db'}",
         **how,
     )
     if plan.renders_here:  # report it once, not from each process

@@ -116,7 +116,7 @@ def show_options(options: JobOptions) -> None:
 def _shown(one: Option, value: object) -> object:
     if value is None:
         return "none" if one.type is str else "no limit"
-    return value
+    return str(value).lower() if isinstance(value, bool) else value  # as in TOML
 
 
 def changes_of(given: Given) -> dict[str, float | None]:

@@ -74,7 +74,7 @@ class OutputOptions(Table):
 
     to: str | None = option(
         None,
-        "Where items go: a file, by its suffix, or a DSN. Default: JOB.db (crawl: crawl.jsonl).",
+        "Where items go: a file, by its suffix, or a DSN. Default: JOB.db (crawl: JOB.jsonl).",
         flag="--out -o",
         variable="SKITTER_OUT",
         secret=True,
