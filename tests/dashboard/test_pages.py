@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,6 +26,7 @@ from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.schedule import read_schedule
 from skitter.frontier.admin.sink import claim_sink
+from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.model import Failure, Request, State, Stats
@@ -132,6 +134,20 @@ async def test_the_pipeline_is_seen_whole_on_a_small_laptop(desk: Desk, redis: S
     await expect(page.locator("html")).to_have_js_property("scrollHeight", 1000)
     await page.set_viewport_size({"width": 1280, "height": 800})
     await expect(page.locator("html")).to_have_js_property("scrollHeight", 800)
+
+
+async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
+    desk: Desk, redis: Server
+) -> None:
+    frontier, now = await create_job(redis, "nodes", options=rude()), time.time()
+    node = Heartbeat(name="n", host="box", pid=1, kind="scrapy", started_at=now, at=now + 600)
+    await beat(frontier, node)
+
+    page = await desk.open("#/jobs/nodes/pipeline")
+
+    await expect(page.get_by_text("1 Scrapy node at work: start and stop")).to_be_visible()
+    await expect(page.get_by_label("Max workers")).to_be_disabled()
+    await expect(page.get_by_role("button", name="One worker more")).to_be_disabled()
 
 
 async def test_on_a_telephone_the_page_that_is_shown_is_seen_in_the_row(

@@ -41,6 +41,9 @@ export function workerStepper(job) {
         const value = String(wanted ?? workers?.filter(isFetching).length ?? 0);
         if (input.value !== value) input.value = value;
     });
+    view.bind((overview) => {
+        for (const part of [less, input, more]) part.disabled = !allowed || isStartedByHand(overview);
+    });
     const now = h("span", { class: "now" }, view.text(sentence));
     const less = h("button", { "aria-label": "One worker fewer", disabled: !allowed, onclick: () => step(-1) }, "−");
     const more = h("button", { "aria-label": "One worker more", disabled: !allowed, onclick: () => step(1) }, "+");
@@ -56,8 +59,15 @@ export function isFetching(worker) {
     return worker.kind !== "loader";
 }
 
+/** Scrapy's nodes do not follow the number. */
+function isStartedByHand({ workers }) {
+    const fetching = (workers ?? []).filter(isFetching);
+    return fetching.length > 0 && fetching.every(({ kind }) => kind === "scrapy");
+}
+
 function sentence({ workers, wanted_workers: wanted }) {
     const running = workers?.filter(isFetching).length ?? 0;
+    if (isStartedByHand({ workers })) return `${some(running, "Scrapy node")} at work: start and stop them yourself`;
     if (wanted === 0) return `${some(running, "worker")} at work, scaled automatically`;
     return `${some(running, "worker")} at work`;
 }
