@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from skitter.fetch import nesting
-from skitter.fetch.nesting import is_plain, is_tidy, tokens
+from skitter.fetch.nesting import is_modest, is_plain, is_small, is_tidy, tokens
 from skitter.fetch.trial import can_be_parsed
 from skitter.page import Page, TooComplex
 
@@ -142,6 +142,29 @@ def test_a_page_of_many_tags_is_not_tidy_whatever_its_length():
 
 
 @pytest.mark.parametrize(
+    ("part", "modest"),
+    [
+        ("<p><a href='x' class=y>text</a> 1 < 2", True),
+        ("<P><A HREF=x><IMG SRC=y></a>", False),
+        ("<li><a href=x><span class=y>text</span> <b>text</b></a>", True),
+        ("<p><b>text<br>", False),
+    ],
+)
+def test_a_page_of_few_tags_is_plain_if_its_formatting_is_closed(part, modest):
+    text = part * 140 + "text " * 10_000
+
+    assert not is_small(text)
+    assert is_modest(text) == modest
+
+
+def test_formatting_with_many_attributes_is_not_modest():
+    few, many = (f"{dressed('a', 1, count)}<p>x" + "text " * 15_000 for count in (15, 100))
+
+    assert is_modest(few)
+    assert not is_modest(many)
+
+
+@pytest.mark.parametrize(
     "part", ["a < b", '<p a=">">', "<p a='<'>", "<p", "<P>", "<p / a>", "<!-- > -->"]
 )
 def test_what_can_be_read_in_two_ways_is_not_tidy(part):
@@ -196,11 +219,12 @@ def test_no_page_is_deeper_or_larger_than_it_was_counted(parts, times):
         assert depth_of(text) <= 3 * 10 + 10 + 63
 
 
-_BEGIN = [f"<{name} #>" for name in ("b", "a", "i", "font", "code")]
+_BEGIN = [f"<{name} #>" for name in ("b", "a", "i", "font", "code", "B")]
 _END = [f"</{name}>" for name in ("b", "a", "i", "font", "code")]
 _OTHERS = [
     *("<p>", "<div>", "</div>", "<span>", "</span>", "<br>", "<img src=x>", "x"),
     *("<table>", "<td>", "</table>", "<li>", "<svg>", "<select>", "<button>", "</p>"),
+    *("<!--", "-->", "<p a='", "'>", "<title>", "</title>", "<script>", "</script>"),
 ]
 
 
@@ -210,12 +234,14 @@ _OTHERS = [
 @example(parts=["<b #>", "x", "<b #>", "</b>", "<p>"])
 @example(parts=["<a #>", "<span>", "<i #>", "</i>", "</span>", "</a>", "<p>", "x"])
 @example(parts=["<div>", "<b #>", "<i #>", "</b>", "</div>", "x"])
-def test_a_tidy_page_repeats_no_more_formatting_than_was_counted(parts):
+@example(parts=["<B #>", "x", "</b>", "<p>"])
+@example(parts=["<!--", "<b #>", "-->", "<b #>", "<p>", "x", "</b>"])
+def test_no_page_repeats_more_formatting_than_was_counted(parts):
     text = numbered("".join(parts).replace("#", "a#"), 80)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nesting, "MAX_REPEATED", 400)
-        tidy = is_tidy(text)
-    if tidy:
+        plain = is_tidy(text) or is_modest(text)
+    if plain:
         begun, ended = (sum(part in tags for part in parts) for tags in (_BEGIN, _END))
         # An end tag in the wrong place may copy up to eight elements (HTML 13.2.6.4.7).
         made = LexborHTMLParser(text).css("b,a,i,font,code")

@@ -2,9 +2,9 @@
 
 Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, a minute; 200
 KB of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements
-and a gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4
-gigabytes. HTML has too many such cases to list, so a page is *plain* if it is certain to be cheap,
-as nearly all are; any other is tried first by `skitter.fetch.trial`, within limits.
+and a gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4 GB.
+HTML has too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly
+all are; any other is tried first by `skitter.fetch.trial`, within limits.
 
 Certain means: at least as many elements are counted as open here as are open in the parser. A start
 tag always counts, even if the parser would ignore it or close others first; an end tag subtracts
@@ -112,27 +112,33 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
+#: Up to 20 attributes that can be read in one way only, and the end of the tag.
+_FEW: Final = rf"""
+    (?: {_SPACE}++ [^ \t\n\f\r/>="'<]++
+        (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,20}}+
+    {_SPACE}*+ /?+ >"""
 #: The names of start tags; any `<` that does not begin a tag with few attributes, a doctype or a
 #: comment has an empty name. If there are none of those, the parser reads every `<` as it is meant:
 #: no attributes are hidden in text, nor tags in an attribute.
 _BEGUN: Final = re.compile(
     rf"""<(?! /[a-z][a-z0-9]*+> )
     (?: ([a-z][a-z0-9]*+)
-        (?: >
-          | (?: {_SPACE}++ [^ \t\n\f\r/>="'<]++
-                (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,20}}+
-            {_SPACE}*+ /?+ > )
+        (?: > | {_FEW} )
       | (?! !--[^<>]*+(?<=--)> | !(?:doctype|DOCTYPE)[^<>]*+> )
     )""",
     re.VERBOSE,
 )
-#: In a tidy text, formatting that may be left open: not all of it is text, images, or the like.
+_FORMATS: Final = "|".join(sorted(_FORMATTING))
+#: Formatting that may be left open: not all of it is text, images, more formatting and the like. It
+#: has no second group if it may have many attributes. What looks like a tag counts as one, wherever
+#: it is, and hides no other.
 _LOOSE: Final = re.compile(
-    rf"""<({"|".join(sorted(_FORMATTING))}){_NAME_ENDS} [^<>]*+ >
-    (?! [^<]*+
-        (?: <(?: (?:/?span|img|br){_NAME_ENDS} [^<>]*+ >
-               | (b|code|em|i|small|strong){_NAME_ENDS} [^<>]*+ > [^<]*+ </\2> ) [^<]*+ ){{0,10}}
-        </\1> )""",
+    rf"""<(?=[a-cefinstuA-CEFINSTU]) ((?i:{_FORMATS})){_NAME_ENDS}
+    (?! {_FEW} [^<]*+
+        (?: <(?: (?:/?span|img|br){_NAME_ENDS} {_FEW}
+               | ({_FORMATS}){_NAME_ENDS} {_FEW} [^<]*+ </\2> ) [^<]*+ ){{0,10}}
+        </\1> )
+    ({_FEW})?""",
     re.VERBOSE,
 )
 _ENDS_ITSELF: Final = re.compile(rf"""(?:{_SPACE}/|{_SPACE}[^\s"'=<>/]+="[^"]*"/|^/)\Z""")
@@ -141,7 +147,7 @@ _SEPARATOR: Final = re.compile(r"""[\s/"']""")
 
 def is_plain(text: str) -> bool:
     """Whether the page is certain to be cheap to parse. Linear in its size."""
-    return is_small(text) or is_tidy(text) or is_orderly(text)
+    return is_small(text) or is_modest(text) or is_tidy(text) or is_orderly(text)
 
 
 def is_small(text: str | bytes) -> bool:
@@ -152,8 +158,17 @@ def is_small(text: str | bytes) -> bool:
     return tags < FEW_TAGS and tags * chars < FEW_COPIES
 
 
+def is_modest(text: str) -> bool:
+    """Whether it is plain at a second glance: few tags, and none repeats much formatting."""
+    return (
+        len(text) < FEW_CHARS
+        and (tags := _count_tags(text)) < FEW_TAGS
+        and _repeats_little(text, tags)
+    )
+
+
 def is_tidy(text: str) -> bool:
-    """Whether it is plain at a second glance: it has few start tags, and each is unambiguous."""
+    """Whether it is plain at a third glance: it has few start tags, and each is unambiguous."""
     if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
         return False
     begun = Counter[str](_BEGUN.findall(text))
@@ -161,7 +176,13 @@ def is_tidy(text: str) -> bool:
     if tags >= FEW_TAGS or "" in begun or begun["body"] + begun["html"] > MAX_ROOTS:
         return False
     formatting = sum(begun[name] for name in begun.keys() & _FORMATTING)
-    return tags * formatting <= MAX_REPEATED or tags * len(_LOOSE.findall(text)) <= MAX_REPEATED
+    return tags * formatting <= MAX_REPEATED or _repeats_little(text, tags)
+
+
+def _repeats_little(text: str, tags: int) -> bool:
+    """Whether little formatting may be left open, and it has few attributes."""
+    loose = _LOOSE.findall(text)
+    return tags * len(loose) <= MAX_REPEATED and all(few for *_, few in loose)
 
 
 def is_orderly(text: str) -> bool:

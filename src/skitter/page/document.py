@@ -18,7 +18,14 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
-from skitter.fetch.nesting import is_orderly, is_plain, is_quickly_read, is_small, is_tidy
+from skitter.fetch.nesting import (
+    is_modest,
+    is_orderly,
+    is_plain,
+    is_quickly_read,
+    is_small,
+    is_tidy,
+)
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
 from skitter.page.links import nofollow_hrefs
@@ -153,7 +160,8 @@ class Document:
 
     def _is_plain_at_once(self) -> bool:
         """Avoids a thread, which would cost more than the check itself for most pages."""
-        if is_tidy(self.text) or (is_quickly_read(self.body) and is_orderly(self.text)):
+        text = self.text
+        if is_modest(text) or is_tidy(text) or (is_quickly_read(self.body) and is_orderly(text)):
             self._is_parsable = True
         return self._is_parsable is True
 
