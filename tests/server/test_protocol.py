@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 from urllib.parse import urlsplit
+
+import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 HOST = "Host: localhost\r\n"
 
@@ -60,3 +64,25 @@ async def test_requests_that_come_together_are_answered_in_turn(address):
     writer.close()
 
     assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200", b"200", b"401"]
+
+
+@pytest.fixture
+def no_collector():
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_calls_leave_nothing_to_the_garbage_collector(web, frontier, job):
+    def cycles() -> int:
+        return sum(isinstance(one, RequestResponseCycle) for one in gc.get_objects())
+
+    gc.collect()
+    before = cycles()
+    for n in range(10):
+        pushed = await web.post(f"/api/jobs/{job}/urls", json={"urls": [f"http://a.test/{n}"]})
+        assert pushed.status_code == 202
+        assert (await web.get(f"/api/jobs/{job}")).status_code == 200
+
+    assert cycles() <= before + 1  # the last one of the connection
