@@ -203,8 +203,8 @@ def test_crawls_of_two_sites_in_one_folder_have_a_file_each(open_shop, make_mach
     shop = open_shop(books=50)
     machine = make_machine(shop)
 
-    for start in (shop.url, open_shop(books=50).url):
-        done = machine.call("crawl", start, "--max-pages", "1", "--rate", "none")
+    for url in (shop.url, open_shop(books=50).url):
+        done = machine.call("crawl", url, "--max-pages", "1", "--rate", "none")
         assert done.returncode == 0, done.stderr
 
     assert len(list(machine.folder.glob("localhost*.jsonl"))) == 2
