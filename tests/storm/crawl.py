@@ -45,6 +45,7 @@ class Crawl:
     mains: list[Kept] = field(default_factory=list)
     helpers: list[Kept] = field(default_factory=list)
     disks: list[Path] = field(default_factory=list)  # small ones, of the server and the output
+    may_be_unwritten: bool = False  # the server's disk was full: its last answers may be in memory
 
     def prepare(self, site: Site) -> None:
         self.folder.mkdir()
@@ -97,6 +98,18 @@ class Crawl:
         start(self.server_directory, ServerOptions(port=self.wire.server_port))
         with Redis(port=self.wire.server_port) as client:
             client.config_set("appendfsync", "no")
+
+    def has_written(self) -> bool:
+        """Whether all that it answered is in its file. The write that meets a full disk is answered
+        and kept in memory until there is room, and the server gets to it."""
+        if self.may_be_unwritten and not (self.server_directory / "filler").exists():
+            with (
+                suppress(RedisError),
+                Redis(port=self.wire.server_port, socket_timeout=1) as client,
+            ):
+                status = client.info("persistence")["aof_last_write_status"]
+                self.may_be_unwritten = status != "ok"
+        return not self.may_be_unwritten
 
     def limit_memory(self, most: int) -> None:
         with suppress(RedisError), Redis(port=self.wire.server_port) as client:

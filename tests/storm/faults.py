@@ -152,9 +152,9 @@ async def kill_main(storm: Storm) -> bool:
 
 
 async def kill_server(storm: Storm) -> bool:
-    """Not while its disk is full: what it answered then may be in memory only."""
+    """Not before it has written what it answered when its disk was full."""
     crawl = storm.crawl
-    if storm.server_is_away or (crawl.server_directory / "filler").exists():
+    if storm.server_is_away or not await asyncio.to_thread(crawl.has_written):
         return False
     os.kill(crawl.server_pid(), signal.SIGKILL)
     storm.server_is_away, away_s = True, storm.chance.uniform(0, 0.5)
@@ -196,6 +196,7 @@ async def fill_a_disk(storm: Storm) -> bool:
     if storm.server_is_away or not storm.crawl.disks:
         return False
     place = storm.chance.choice(storm.crawl.disks)
+    storm.crawl.may_be_unwritten |= place == storm.crawl.server_directory
     await asyncio.to_thread(fill_disk, place)
     storm.after(storm.chance.uniform(0.1, 2.0), lambda: storm.crawl.free_disk(place))
     return True
