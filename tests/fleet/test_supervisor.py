@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -138,6 +139,21 @@ async def test_the_leases_of_a_worker_that_dies_while_it_stops_are_reclaimed(bus
 
     [event] = await read_log(busy)
     assert "was killed by SIGTERM; 0 requests returned to the queue" in event.text
+
+
+async def test_a_worker_that_died_is_no_longer_counted(busy):
+    """Whoever watches would see more workers than run, until it had been silent for a while."""
+    supervisor = make(busy, [])
+    async with running(supervisor):
+        await until(lambda: pid_of(supervisor), what="it runs")
+        [child] = supervisor.children._all
+        now = await busy.server_time()
+        one = Heartbeat(name=child._client, host="a", pid=1, started_at=now, at=now)
+        await beat(busy, one)
+        child.send(signal.SIGKILL)
+        await until(lambda: logged(busy), what="its death was noticed")
+
+    assert await heartbeats(busy) == []
 
 
 async def logged(frontier) -> bool:

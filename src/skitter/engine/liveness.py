@@ -10,7 +10,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from skitter.frontier.admin.workers import leave, take_back
+from skitter.frontier.admin.workers import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,8 +59,4 @@ async def find_dead(
 
 async def reclaim(frontier: Frontier, dead: Iterable[Heartbeat]) -> list[tuple[Heartbeat, int]]:
     """Requeue what they held at once, not when the leases expire. Returns who held how much."""
-    taken = []
-    for one in dead:
-        taken.append((one, await take_back(frontier, one.name, seen=False)))
-        await leave(frontier, one.name)
-    return taken
+    return [(one, await take_back(frontier, one.name, seen=False)) for one in dead]

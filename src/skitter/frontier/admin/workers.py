@@ -113,7 +113,8 @@ async def wanted_workers(frontier: Frontier) -> int | None:
 
 
 async def take_back(frontier: Frontier, client: str, *, seen: bool) -> int:
-    """Take back every lease of a client, as if it had expired. Returns how many.
+    """Take back every lease of a dead client, as if it had expired, and forget its heartbeat.
+    Returns how many.
 
     `seen`: the caller saw it die, so it was not the whole machine that went down.
 
@@ -121,7 +122,9 @@ async def take_back(frontier: Frontier, client: str, *, seen: bool) -> int:
     scan misses expires.
     """
     parts = (_take_back_from(shard, client, seen) for shard in frontier.shards)
-    return sum(await side_by_side(parts))
+    taken = sum(await side_by_side(parts))
+    await leave(frontier, client)
+    return taken
 
 
 async def _take_back_from(shard: Shard, client: str, seen: bool) -> int:
