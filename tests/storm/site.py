@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
+import struct
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -22,6 +24,8 @@ HOSTS = 4
 DELAY_S, POLITE_EACH = 1.0, 250
 #: It sees when requests arrive, which on a busy machine is not when they left.
 SMALLEST_S = 0.5 * DELAY_S
+#: Where the kernel says how many ms ago data last came: `tcpi_last_data_recv` in linux/tcp.h.
+TCP_INFO_LAST_DATA_RECV = struct.Struct("52xI")
 #: Pages of the hostile site that are dead at once, and are not tried again.
 POISON = ("nested", "exits", "endless-body", "redirect-loop?again", "header-flood")
 
@@ -75,7 +79,7 @@ class Site:
         try:
             while line := await reader.readline():
                 if is_polite:
-                    self.polite.append(time.monotonic())
+                    self.polite.append(arrived_at(writer))
                 while (await reader.readline()).strip():
                     pass
                 if not await self._answer(line.split()[1].decode(), writer, is_polite=is_polite):
@@ -111,6 +115,13 @@ class Site:
         writer.write(_reply(200, f"<h1>{number}</h1>{links}".encode()))
         await writer.drain()
         return True
+
+
+def arrived_at(writer: asyncio.StreamWriter) -> float:
+    """When the request came, by the kernel: this process may have been too busy to look."""
+    size = TCP_INFO_LAST_DATA_RECV.size
+    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
+    return time.monotonic() - TCP_INFO_LAST_DATA_RECV.unpack(info)[0] / 1000
 
 
 def _reply(status: int, body: bytes) -> bytes:
