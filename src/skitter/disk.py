@@ -1,4 +1,4 @@
-"""Full disks."""
+"""Room on disks, and a user's place on them."""
 
 from __future__ import annotations
 
@@ -21,3 +21,16 @@ def free_space(directory: Path) -> str:
         return "nothing"
     free = disk.f_bavail * disk.f_frsize
     return f"{free / 2**20:,.0f} MB" if free >= 2**20 else f"{free / 2**10:,.0f} KB"
+
+
+def state_dir() -> Path:
+    """Where programs of this user keep their state. OSError: the user has no home directory, like
+    those of systemd's DynamicUser= and of many containers."""
+    from pathlib import Path  # every command would import it
+
+    if chosen := os.environ.get("XDG_STATE_HOME"):
+        return Path(chosen)
+    try:
+        return Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise FileNotFoundError(errno.ENOENT, "this user has no home directory") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from selectolax.lexbor import LexborHTMLParser
 
 from cli.conftest import skitter  # noqa: F401
 from documents import (
@@ -43,6 +45,8 @@ from skitter.valkey import hold, stop
 SHOP = "localhost:8000"  # as the pages have it
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 IN_ORDER = [TUTORIAL, *(page for page in PAGES if page != TUTORIAL)]
+#: Where the picture of a terminal may differ from the next run.
+VARYING = re.compile(r"\d+ s \(.*|(?<=found on ).*|(?<=fingerprint  ).*")
 MENU = typer.main.get_command(group_of(PANELS))
 
 
@@ -102,6 +106,15 @@ def test_code_runs_and_commands_print_what_the_page_shows(page, run, place, caps
                 assert agrees(step.output, printed), f"{step.command}\n{printed}"
     for metrics in [one for one in names.values() if isinstance(one, Metrics)]:
         metrics.close()  # at the end of a script this happens by itself
+
+
+def test_the_picture_of_a_terminal_shows_what_commands_print(run):
+    picture = LexborHTMLParser((ROOT / "docs" / "terminal.svg").read_text())
+    lines = "\n".join(line.text() for line in picture.css("svg > text"))
+    for step in steps_of(Block("console", lines)):
+        printed = run(f"{step.command} --fresh --yes" if " run " in step.command else step.command)
+        shown = [VARYING.sub("...", line) for line in step.output]
+        assert agrees(shown, printed), f"{step.command}\n{printed}"
 
 
 def forget_other_jobs(run):

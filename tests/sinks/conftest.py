@@ -56,6 +56,15 @@ class PostgresServer:
         self.run("pg_ctl", "-D", str(self.data), "-w", "-l", str(self.data / "log"),
                  "-o", options, "start")  # fmt: skip
 
+    def create(self, options: str = "") -> str:
+        """The DSN of a new database."""
+        import psycopg
+
+        name = f"test_{next(_numbers)}"
+        with psycopg.connect(f"{self.url}/postgres", autocommit=True) as admin:
+            admin.execute(f"CREATE DATABASE {name} {options}".encode())
+        return f"{self.url}/{name}"
+
     def stop(self) -> None:
         self.run("pg_ctl", "-D", str(self.data), "-w", "-m", "immediate", "stop")
 
@@ -80,12 +89,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def postgres(postgres_server: PostgresServer) -> str:
     """The DSN of a database of its own."""
-    import psycopg
-
-    name = f"test_{next(_numbers)}"
-    with psycopg.connect(f"{postgres_server.url}/postgres", autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    return f"{postgres_server.url}/{name}"
+    return postgres_server.create()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -468,6 +468,14 @@ def test_nul_characters_are_replaced_for_postgresql(postgres: str):
     assert stored(postgres)[row_id(0)] == {"a": "x\ufffdy", "b": ["\ufffd", {"\ufffd": 1}]}
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_postgresql_may_have_another_encoding(postgres_server: PostgresServer, encoding: str):
+    dsn = postgres_server.create(f"ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+
+    write(dsn, [result(0, {"title": "Größe", "größe": ["ä"]})])
+    assert stored(dsn)[row_id(0)] == {"title": "Größe", "größe": ["ä"]}
+
+
 def test_a_view_in_the_way_of_a_wider_column_is_told_and_waited_for(postgres: str):
     with closing(open_store(postgres, job=JOB)) as store:
         store.write([result(0, {"a": 1})])

@@ -8,11 +8,13 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from skitter.disk import state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 #: How much workers lower their priority.
 NICE: Final = 10
@@ -47,5 +49,4 @@ def give_way(asked: int | None) -> None:
 
 
 def _file() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "skitter" / "serving"
+    return state_dir() / "skitter" / "serving"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skitter.disk import state_dir
 from skitter.errors import DirectoryUnusable
 from skitter.frontier.admin.tokens import SHAPE, hash_of, list_tokens, new_token
 from skitter.valkey.trust import read_private
@@ -62,8 +63,11 @@ def _directory(server: Server) -> Path:
     """The embedded server's; else one per server address in the user's state directory."""
     if server.directory:
         return server.directory
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "skitter" / hashlib.sha256(server.where.encode()).hexdigest()[:16]
+    try:
+        state = state_dir()
+    except OSError as error:
+        raise _unusable(Path("~/.local/state"), error) from None
+    return state / "skitter" / hashlib.sha256(server.where.encode()).hexdigest()[:16]
 
 
 def _read(file: Path) -> str:

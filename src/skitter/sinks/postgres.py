@@ -107,6 +107,9 @@ class Postgres(Dialect):
             # Notice a server whose machine is gone, and retry the batch.
             "tcp_user_timeout": 30_000,
             "application_name": "skitter",
+            # Otherwise psycopg takes the database's own. SQL_ASCII, which `initdb` chooses on a
+            # machine without a locale, would make bytes of all text.
+            "client_encoding": "utf8",
         }
         arguments = {name: v for name, v in defaults.items() if name not in self._url.query}
         arguments["prepare_threshold"] = None  # pgbouncer's pools do not keep prepared statements
