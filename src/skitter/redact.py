@@ -20,6 +20,7 @@ _HOSTS: Final = re.compile(r"(?:\[[^\]]*+\]|[^\s:\[\],]*+)(?::\d*+)?(?:,[^\s:,]*
 _IN_TEXT: Final = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s"'<>`]++""")
 _END_OF_AUTHORITY: Final = re.compile(r"[/\\?#]")
 _QUERY: Final = re.compile("[?#]")
+_NAME: Final = re.compile(r"(?:^|[?#;])([^?#;=]*+)=")
 _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ anywhere
 
 _SECRET_ENDINGS: Final = (
@@ -50,7 +51,7 @@ def redact(url: str) -> str:
 
 def parse_problem(error: ValueError, url: str) -> str:
     """Why a URL did not parse: the parser may quote half of a password that it took for a port."""
-    if redact(url).endswith(f"/{MASK}"):
+    if redact(url).endswith(f"/{MASK}") or "#" in url.rpartition("@")[0]:
         return "in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
     return redact_text(str(error))
 
@@ -132,13 +133,16 @@ def _hide_parameters(rest: str) -> str:
     begins = _QUERY.search(rest)
     if not begins or "=" not in rest:
         return rest
-    parts = re.split("([?#&;])", rest[begins.start() :])
-    return rest[: begins.start()] + "".join(_hide_value(part) for part in parts)
+    parts = rest[begins.start() :].split("&")
+    return rest[: begins.start()] + "&".join(map(_hide_value, parts))
 
 
-def _hide_value(parameter: str) -> str:
-    name, equals, _ = parameter.partition("=")
-    return f"{name}={MASK}" if equals and _is_secret(unquote_plus(name)) else parameter
+def _hide_value(part: str) -> str:
+    """Up to the next &: to some parsers `?`, `#` and `;` end a value, to others they belong to it."""
+    for name in _NAME.finditer(part):
+        if _is_secret(unquote_plus(name[1])):
+            return part[: name.end()] + MASK
+    return part
 
 
 def _is_secret(name: str) -> bool:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import io
+import re
 
+import pytest
+from rich.console import Console
+
+from skitter.cli import dead, output
 from skitter.cli.dead import _cells
 from skitter.model import DeadLetter, Request
 
@@ -22,3 +27,19 @@ def test_a_message_and_a_reason_of_any_length_take_a_few_lines(url):
         request=Request(url),
     )
     assert all(len(str(cell)) < 350 for cell in _cells(letter))
+
+
+@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_line_break_in_a_message_looks_like_no_other_letter(monkeypatch, width, is_terminal):
+    shown = io.StringIO()
+    console = Console(
+        file=shown, force_terminal=is_terminal, width=width, highlight=False, soft_wrap=True
+    )
+    monkeypatch.setattr(dead, "out", console)
+    monkeypatch.setattr(output, "out", console)
+
+    dead._show_list([["feed:x\nhttps://a.test/  404", "bad\nhttps://b.test/  404", 1, "now"]])
+
+    assert not re.search(r"^(\x1b\[\d+m)*https://", shown.getvalue(), re.MULTILINE)
+    assert "https://a.test/" in shown.getvalue()

@@ -84,7 +84,10 @@ async def test_an_export_of_dead_letters_is_private_and_masked(skitter_here, job
     "url",
     [
         "redis://:hun/ter2@127.0.0.1:1/0",
+        "redis://:hun#ter2@127.0.0.1:1/0",
+        "redis+cluster://:hun#ter2@127.0.0.1:1",
         "redis://127.0.0.1:1?password=hunter2",
+        "redis://127.0.0.1:1?password=hun;ter2",
         "redis://127.0.0.1:1/x?password=hunter2",
         "redis+sentinel://:hun/ter2@127.0.0.1:1/main",
         "redis+cluster://:hun/ter2@127.0.0.1:1",
@@ -105,6 +108,7 @@ def test_no_password_of_the_server_is_in_a_message(skitter, url):
     [
         "postgresql://me:hun/ter2@127.0.0.1:1/items",
         "postgresql://127.0.0.1:1/items?password=hunter2",
+        "postgresql://127.0.0.1:1/items?password=hunter2&port=hun",
         "postgresql://me:hunter2@127.0.0.1:x/items",
         "mysql://me:hunter2@127.0.0.1/items",
         "me:hunter2@127.0.0.1/items",
@@ -117,6 +121,14 @@ def test_no_password_of_a_database_is_in_a_message(skitter, job, dsn):
     assert answer.exit_code in (2, 3)
     assert "hun" not in answer.out + answer.err
     assert "ter2" not in answer.out + answer.err
+
+
+def test_a_database_is_no_place_for_a_copy(skitter, job):
+    dsn = "postgresql://me:hunter2@127.0.0.1:1/items"
+    answer = skitter("export", job, "--from", "there.db", "--to", dsn)
+
+    assert answer.exit_code == 2
+    assert "postgresql://***@127.0.0.1:1/items is not a file" in answer.err
 
 
 async def test_a_slash_in_a_password_is_explained():

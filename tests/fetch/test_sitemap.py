@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from skitter.fetch import sitemap
-from skitter.fetch.sitemap import MAX_URLS, Entry, NotASitemap, read_sitemap
+from skitter.fetch.sitemap import MAX_TAG_BYTES, MAX_URLS, Entry, NotASitemap, read_sitemap
 
 URL = "https://shop.example/sitemaps/all.xml"
 NEW_YEAR = 1767225600.0  # 2026-01-01, UTC
@@ -201,3 +201,23 @@ def test_weight_and_recent_change_become_a_priority(changed_at, weight, priority
 def test_a_date_or_weight_that_makes_no_sense_is_left_out(text):
     body = f"<urlset><url><loc>/1</loc><lastmod>{text}</lastmod><priority>{text}x</priority></url>"
     assert read(body).pages == [Entry("https://shop.example/1")]
+
+
+@pytest.mark.parametrize("begins", [b"<urlset>", b"<urlset><url><loc>/a</loc></url>"])
+@pytest.mark.parametrize("tag", [b"<!--", b"<url ", b"<?x "])
+def test_a_tag_without_an_end_is_not_read_again_and_again(begins, tag):
+    body = gzip.compress(begins + tag + b"x" * (40 * 2**20), 1)
+    found = read(body)
+
+    assert found.cut == "a tag in it is longer than 1,048,576 bytes"
+    assert len(found.pages) == begins.count(b"<loc>")
+
+
+@pytest.mark.parametrize(
+    "filler", [b"<!--x-->", b"<a></a>", b"text ", b"<loc><![CDATA[x]]></loc>", "é".encode()]
+)
+def test_many_short_tags_are_not_a_long_one(filler):
+    times = 3 * MAX_TAG_BYTES // len(filler)
+    body = b"<urlset>" + filler * times + b"<url><loc>/a</loc></url></urlset>"
+
+    assert urls(body) == ["https://shop.example/a"]

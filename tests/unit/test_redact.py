@@ -14,6 +14,11 @@ from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tre
         ("redis://host:6379?password=pw&db=1", "redis://host:6379?password=***&db=1"),
         ("redis://host?db=1;PassWord=pw", "redis://host?db=1;PassWord=***"),
         ("redis://host?pass%77ord=pw", "redis://host?pass%77ord=***"),
+        # Characters that end a value to some parsers.
+        ("redis://host?password=p;w&db=1", "redis://host?password=***&db=1"),
+        ("redis://host?password=p?w", "redis://host?password=***"),
+        ("redis://host?password=p#w", "redis://host?password=***"),
+        ("redis://host?db=1;password=p;w=x", "redis://host?db=1;password=***"),
         # Nobody can tell where such a password ends.
         ("redis://:p/w@host:6379/0", "redis://***"),
         ("redis://:p?w@host:6379/0", "redis://***"),

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
-from skitter.cli.output import answer, emit_json, grid, indented, out, pairs, say
+from skitter.cli.output import answer, clean, emit_json, grid, indented, out, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, masked, revive
@@ -99,7 +99,7 @@ def _show_list(rows: list[list[object]]) -> None:
         grid(["url", "reason", "tries", "given up"], rows)
         return
     for url, reason, tries, given_up in rows:
-        say(str(url))
+        say(clean(str(url)))
         indented(f"{reason}; {some(int(str(tries)), 'try', 'tries')}, given up {given_up}")
 
 

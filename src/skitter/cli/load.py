@@ -82,7 +82,7 @@ async def write_file(to: Destination) -> Written:
 def export_items(
     job: Job,
     to: Annotated[
-        Path,
+        str,
         typer.Option("--to", help=f"A file ({COPY_FILES}), or - for JSON Lines on stdout."),
     ],
     source: Annotated[
@@ -96,14 +96,16 @@ def export_items(
     """Copy a job's rows from its database into a file."""
     store = store_of(job, settings(None, directory).directory)
     database = source or _find_database(job, store)
-    if str(to) == "-":
+    if to == "-":
         _print_rows(database, job)
         return
+    if "://" in to:
+        raise UsageError(f"{redact(to)} is not a file: name one ({COPY_FILES}).")
     receipts = Receipts(store) if place_of(database) == str(store) else None
-    target = Target(to.resolve(), receipts, csv_safe)
+    target = Target(Path(to).resolve(), receipts, csv_safe)
     rows = uvloop.run(export(database, target, job=job))
     sentence = f"{job}: {some(rows, 'row')} to {to}"
-    answer({"job": job, "rows": rows, "to": str(to)}, sentence, as_json=as_json)
+    answer({"job": job, "rows": rows, "to": to}, sentence, as_json=as_json)
 
 
 def _find_database(job: str, store: Path) -> str:

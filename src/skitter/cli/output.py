@@ -146,7 +146,8 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         number = i < len(kinds) and kinds[i] in (int, float)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_safe(f"{cell:,}" if type(cell) is int else str(cell)) for cell in row))
+        cells = (f"{cell:,}" if type(cell) is int else str(cell) for cell in row)
+        table.add_row(*(plain(cell) for cell in cells))  # a line break would look like another row
     if not out.is_terminal:
         out.width = ANY_WIDTH
     out.print(table)

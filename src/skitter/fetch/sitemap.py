@@ -29,6 +29,8 @@ MAX_PARTS: Final = 1_000_000
 #: Sitemaps taken from one index; the protocol allows 50,000, but each one is a request.
 MAX_SITEMAPS: Final = 5_000
 PIECE_BYTES: Final = 64 * 2**10
+#: Before 2.6, expat reads a tag or comment from its beginning again with each piece of it.
+MAX_TAG_BYTES: Final = 2**20
 #: After this long, half of the priority added for a recent change is left.
 HALF_LIFE_S: Final = 30 * 86_400
 
@@ -147,6 +149,7 @@ class _Reader:
         self._text = ""
         self._values: dict[str, str] = {}
         self._line = b""  # of plain text, not yet complete
+        self._fed = 0  # bytes
         self._parser = parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._refuse_doctype
@@ -171,6 +174,9 @@ class _Reader:
             if not self._entry[1]:
                 raise NotASitemap(f"it is not XML: {error}") from None
             raise _Enough(f"it is damaged: {error}") from None
+        self._fed += len(piece)
+        if self._fed - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+            raise _Enough(f"a tag in it is longer than {MAX_TAG_BYTES:,} bytes")
 
     def _refuse_doctype(self, name: str, *_: object) -> None:
         raise NotASitemap(f"it has a DOCTYPE: {name[:40]}")

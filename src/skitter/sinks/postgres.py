@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
 
+_NO_ADDRESS = "that is not a PostgreSQL address: postgresql://user:password@host/database"
 _NUL = b"\\u0000"  # as encoded in JSON
 _SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
 _LOCK_TIMEOUT = "30s"  # then report the open transaction that blocks us
@@ -94,9 +95,7 @@ class Postgres(Dialect):
         try:
             url = make_url(dsn)
         except (ArgumentError, ValueError) as error:
-            raise BadSink(
-                "that is not a PostgreSQL address: postgresql://user:password@host/database"
-            ) from error
+            raise BadSink(_NO_ADDRESS) from error
         self._url = url.set(drivername="postgresql+psycopg")
         where = f"{url.host or 'local socket'}{f':{url.port}' if url.port else ''}"
         self.name = f"PostgreSQL at {where}/{url.database or ''}"
@@ -125,6 +124,8 @@ class Postgres(Dialect):
             )
         except ModuleNotFoundError as error:
             raise MissingExtra("postgresql", "postgres") from error
+        except ArgumentError as error:  # of the query: it is read here
+            raise BadSink(_NO_ADDRESS) from error
 
     def clean(self, row: Row) -> Row:
         if _NUL not in row.json:
