@@ -10,7 +10,7 @@ import pytest
 import redis.exceptions
 import uvloop
 
-from skitter.frontier.connection import _client
+from skitter.frontier.connection import _client, connect
 from skitter.frontier.redis_client import ConnectionCount
 
 if TYPE_CHECKING:
@@ -76,6 +76,25 @@ async def test_a_cancellation_is_obeyed_at_every_step_of_a_command(server, steps
     done, _ = await asyncio.wait([asking], timeout=10)
     asking.cancel()
     assert done
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_a_cancellation_while_closing_leaves_no_connection_open(server_url, steps):
+    async def open_and_close() -> None:
+        async with connect(server_url) as server:
+            opened.extend(server.client.connection_pool._available_connections)
+            closing.set()
+
+    opened: list[Any] = []
+    closing = asyncio.Event()
+    task = asyncio.create_task(open_and_close())
+    await closing.wait()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert [connection.is_connected for connection in opened] == [False]
 
 
 async def test_a_server_that_reads_nothing_is_a_timeout():

@@ -58,6 +58,16 @@ class OurRedis(Redis):
         finally:
             self._free.append(connection)
 
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Also when cancelled: redis-py closes each connection in a task, and a cancellation ends
+        those before they begin."""
+        pool: Any = self.connection_pool
+        try:
+            await super().aclose(close_connection_pool)
+        finally:
+            for connection in (*pool._available_connections, *pool._in_use_connections):
+                connection._close()
+
 
 def our_connection(connection: type[Any], connections: ConnectionCount) -> type[Any]:
     """One of redis-py's connection classes, with our overrides."""
