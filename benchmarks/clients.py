@@ -2,7 +2,7 @@
 
 Producers send requests at a steady rate, evenly spread, each on a persistent connection. A
 request's time counts from when it was due, so that a late server is charged for the requests that
-had to wait. Dashboards listen, and count the messages they receive.
+had to wait. Dashboards listen, and count the messages they receive, and poll for their charts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.processes import say
 class ClientsTask(msgspec.Struct, frozen=True, kw_only=True):
     """This many clients, for this long."""
 
-    kind: Literal["push", "listen"]
+    kind: Literal["push", "poll", "listen"]
     port: int
     path: str
     token: str
@@ -43,8 +43,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 async def send(task: ClientsTask) -> Answered:
     """All clients, started together."""
     begin_at = time.perf_counter() + 0.5
-    ran = await asyncio.gather(*(_produce(task, one, begin_at) for one in range(task.clients)))
-    good = sorted(took for each in ran for took, status in each if status == 202)
+    ask = _produce if task.kind == "push" else _poll
+    ran = await asyncio.gather(*(ask(task, one, begin_at) for one in range(task.clients)))
+    good = sorted(took for each in ran for took, status in each if status in (200, 202))
     asked = sum(map(len, ran))
     p50, p95, p99 = (1000 * good[int(len(good) * part)] for part in (0.5, 0.95, 0.99))
     return Answered(answers=asked, failed=asked - len(good), p50_ms=p50, p95_ms=p95, p99_ms=p99)
@@ -63,6 +64,20 @@ async def _produce(task: ClientsTask, number: int, begin_at: float) -> list[tupl
     return took
 
 
+async def _poll(task: ClientsTask, number: int, begin_at: float) -> list[tuple[float, int]]:
+    """The same on a connection for each request: they are too rare for a persistent one."""
+    took = []
+    for turn in range(round(task.seconds * task.per_s)):
+        due = begin_at + (turn + number / task.clients) / task.per_s
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        reader, writer = await asyncio.open_connection("127.0.0.1", task.port)
+        writer.write(_get(task))
+        status = await _status(reader)
+        writer.close()
+        took.append((time.perf_counter() - due, status))
+    return took
+
+
 def _request(task: ClientsTask, number: int, turn: int) -> bytes:
     url = f"https://www.shop-{number:03}.example/catalogue/item-{turn:06}-{task.port}.html?v=1"
     body = msgspec.json.encode({"urls": [url]})
@@ -71,6 +86,11 @@ def _request(task: ClientsTask, number: int, turn: int) -> bytes:
         f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def _get(task: ClientsTask) -> bytes:
+    head = f"GET {task.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {task.token}"
+    return head.encode() + b"\r\n\r\n"
 
 
 async def _status(reader: asyncio.StreamReader) -> int:
@@ -88,8 +108,7 @@ async def listen(task: ClientsTask) -> Answered:
 
 async def _hear(task: ClientsTask) -> int:
     reader, writer = await asyncio.open_connection("127.0.0.1", task.port)
-    head = f"GET {task.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {task.token}"
-    writer.write(head.encode() + b"\r\n\r\n")
+    writer.write(_get(task))
     heard = 0
     try:
         async with asyncio.timeout(task.seconds):
@@ -103,4 +122,4 @@ async def _hear(task: ClientsTask) -> int:
 
 if __name__ == "__main__":
     task = msgspec.json.decode(sys.argv[1], type=ClientsTask)
-    say(uvloop.run(send(task) if task.kind == "push" else listen(task)))
+    say(uvloop.run(listen(task) if task.kind == "listen" else send(task)))

@@ -75,7 +75,9 @@ def _answer(status: int, after: memoryview | None, body: bytes) -> Any:
 
 
 def _away(base: str, error: Exception) -> ServerUnreachable:
-    return ServerUnreachable(f"{base} does not answer ({error}): check that `skitter serve` runs.")
+    return ServerUnreachable(
+        f"{base} does not answer ({type(error).__name__}): check that `skitter serve` runs."
+    )
 
 
 def _pause_s(error: ApiError, *, wait: bool) -> float:

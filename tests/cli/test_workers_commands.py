@@ -395,6 +395,19 @@ def a_node(now: float) -> Heartbeat:
     return Heartbeat(name="w", host="w1", pid=1, started_at=now, at=now + 60, kind="scrapy")
 
 
+def test_those_at_work_are_counted_by_kind(skitter, job, on):
+    async def work(frontier: Frontier) -> None:
+        now = await frontier.server_time()
+        await beat(frontier, a_node(now))
+        for name in ("a", "b"):
+            worker = Heartbeat(name=name, host="w1", pid=2, started_at=now, at=now + 60)
+            await beat(frontier, worker)
+
+    on(work)
+
+    assert re.search(r"^at work +1 scrapy node, 2 workers$", skitter("status", job).out, re.M)
+
+
 def test_who_does_not_follow_a_wish_is_said(skitter, job, on):
     async def work(frontier: Frontier) -> None:
         now = await frontier.server_time()

@@ -81,3 +81,29 @@ async def test_the_axis_of_a_chart_has_round_numbers(desk: Desk) -> None:
         [0, mb, 2 * mb, 3 * mb, 4 * mb],
     ]
     assert await ticks("logarithmic(3, 400, [0, 1])") == [1, 10, 100, 1000]
+
+
+@pytest.mark.parametrize(("minutes", "wanted"), [(5, 4), (9, 4), (20, 4), (60, 3), (10_080, 3)])
+async def test_the_axis_of_a_chart_has_times_on_it(desk: Desk, minutes: int, wanted: int) -> None:
+    page = await desk.open("#/jobs")
+    code = f"""import('./static/js/charts/scale.js')
+        .then(all => all.timeTicks(1e9, 1e9 + {60 * minutes}, {wanted}).ticks)"""
+
+    assert 2 <= len(await page.evaluate(code)) <= wanted + 1
+
+
+async def test_a_rate_falls_to_zero_when_the_last_process_stopped(desk: Desk) -> None:
+    page = await desk.open("#/jobs")
+    code = """import('./static/js/charts/history.js').then(({ perSecond, whileAtWork }) => {
+        const pages = [null, 10, 20, ...Array(9).fill(null)];
+        const over = { from: 0, step_s: 10, partial: true, series: { pages } };
+        const alive = { ...over, series: { pages: [...pages.slice(0, -1), 30] } };
+        const shown = [over, whileAtWork(over), whileAtWork(alive)];
+        return shown.map((one) => [one.partial, perSecond(one, "pages")]);
+    })"""
+
+    whole, over, alive = await page.evaluate(code)
+
+    assert whole == [True, [None, 1, 2, *[0] * 9]]
+    assert over == [False, [None, 1, 2, 0, 0, 0]]
+    assert alive == [True, [None, 1, 2, *[0] * 8, 3]]

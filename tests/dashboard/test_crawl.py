@@ -130,12 +130,15 @@ async def test_a_paused_crawl_shows_what_status_says(desk: Desk, crawl: Crawl) -
 async def test_a_killed_server_is_noticed_and_forgiven(desk: Desk, crawl: Crawl) -> None:
     page = await desk.open("#/jobs/books/pipeline")
     await expect(page.locator(".link-state")).to_have_text("Live")
+    flow = page.locator(".flow svg").last
+    moves = "svg => svg.getAnimations().map(one => one.playState)"
 
     crawl.serve.kill()
     crawl.serve.communicate()
     banner = page.get_by_role("alert").filter(has_text="The server does not answer")
     await expect(banner).to_be_visible()
     await expect(page.locator("#content")).to_have_class("is-stale")
+    assert await flow.evaluate(moves) == ["paused"]  # whatever the rate was
 
     crawl.serve = await asyncio.to_thread(crawl.start_server)
     await expect(page.locator(".link-state")).to_have_text("Live")

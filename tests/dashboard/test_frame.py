@@ -44,6 +44,12 @@ async def test_a_wrong_token_is_answered_and_the_right_one_opens_the_dashboard(
     await expect(page.get_by_label("Token")).to_be_visible()
 
 
+async def test_a_link_that_was_used_says_so(desk: Desk) -> None:
+    page = await desk.open("#token=used", logged_in=False)
+    await expect(page.get_by_role("alert")).to_contain_text("This link works once")
+    assert "token" not in page.url
+
+
 async def test_a_job_is_paused_and_resumed_and_every_action_shows_its_command(
     desk: Desk, redis: Server
 ) -> None:

@@ -136,6 +136,18 @@ async def test_the_pipeline_is_seen_whole_on_a_small_laptop(desk: Desk, redis: S
     await expect(page.locator("html")).to_have_js_property("scrollHeight", 800)
 
 
+async def test_without_workers_their_number_is_blank_as_0_stands_for_automatic(
+    desk: Desk, redis: Server
+) -> None:
+    await create_job(redis, "blank", options=rude())
+    page = await desk.open("#/jobs/blank/pipeline")
+    await expect(page.get_by_text("0 workers at work")).to_be_visible()
+    await expect(page.get_by_label("Max workers")).to_have_value("")
+
+    await page.get_by_role("button", name="One worker more").click()
+    await expect(page.get_by_label("Max workers")).to_have_value("1")
+
+
 async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
     desk: Desk, redis: Server
 ) -> None:
@@ -278,6 +290,8 @@ async def test_items_are_shown_with_their_fields_and_the_command_that_exports_th
     items = page.get_by_role("region", name="Items")
     await expect(items.locator("tbody tr")).to_have_count(9)
     await expect(items.get_by_role("columnheader", name="price")).to_be_visible()
+    pages = await items.get_by_role("link").all_inner_texts()
+    assert {one[0] for one in pages} == {"/"}  # the host is the same for all
 
     await page.get_by_role("link", name="CSV").hover()
     await expect(page.get_by_role("tooltip")).to_have_text("skitter export seeded --to seeded.csv")

@@ -89,3 +89,8 @@ async def test_prometheus_reads_the_figures_of_all_jobs_with_a_token(web, client
 async def test_an_unknown_path_or_method_is_a_problem(web):
     assert (await web.get("/api/nothing")).json()["status"] == 404
     assert (await web.delete("/healthz")).json()["status"] == 405
+
+
+async def test_a_wrong_method_is_told_all_that_are_right(web):
+    refused = await web.put("/api/jobs")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")

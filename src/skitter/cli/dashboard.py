@@ -32,11 +32,11 @@ LOOK_S = 1.0
 
 
 @contextmanager
-def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]:
+def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[str]:
     """Serve from a separate process, so that a busy crawl and a busy dashboard do not share a core.
-    `out`: where the items are; empty: as configured."""
+    `out`: where the items are; empty: as configured. Yields the link that logs a browser in."""
     if not wanted:
-        yield
+        yield ""
         return
     if not find_spec("starlette"):
         raise UsageError(MISSING)
@@ -55,7 +55,7 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]
             if not address:
                 raise InfrastructureError("the dashboard did not start: see above.")
             print_progress(f"Dashboard: {address}")
-            yield
+            yield address
         finally:
             process.terminate()
 

@@ -60,7 +60,7 @@ def demo(
         home = Path(folder)
         where, out = Settings(directory=home / "v"), str(home / "books.db")
         served = dashboard(where, wanted=with_dashboard, out=out)
-        with _open_shop(home, books) as url, served:
+        with _open_shop(home, books) as url, served as link:
             os.environ["SKITTER_DEMO_URL"] = url
             say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
             _crawl(home, SPIDER, processes="2")
@@ -73,7 +73,7 @@ def demo(
                 say("\nSigned copies have prices that only JavaScript shows.")
                 _crawl(home, SIGNED)
             if with_dashboard:
-                print_progress("The dashboard stays until Ctrl-C.")
+                print_progress(f"The dashboard stays until Ctrl-C: {link}")
                 with suppress(KeyboardInterrupt):
                     signal.pause()
 

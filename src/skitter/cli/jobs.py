@@ -36,6 +36,7 @@ from skitter.watch import Overview, Watcher
 
 BATCH = 2000
 _COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
+_KINDS = {"celery": "celery pump", "scrapy": "scrapy node"}
 
 
 def push(
@@ -200,7 +201,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     for name in _COUNTS:
         yield name, f"{getattr(look, name):,}"
     yield "hosts", f"{look.hosts:,}"
-    kinds = (f"{number} {kind}" for kind, number in sorted(look.processes.items()))
+    processes = sorted(look.processes.items())
+    kinds = (some(number, _KINDS.get(kind, kind)) for kind, number in processes)
     yield "at work", ", ".join(kinds) or "none"
     if look.silent_workers:
         yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount, compile_path
+from starlette.routing import BaseRoute, Match, Mount, compile_path
 from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
@@ -72,7 +72,17 @@ async def _refused(request: Request, error: Exception) -> Response:
     says = f"{request.method} {request.url.path}: see api/openapi.json for what there is."
     response = refuse(Refusal(error.status_code, says))
     response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        # Starlette names the methods of one route; a path may have several.
+        response.headers["allow"] = ", ".join(sorted(_methods(request)))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """The methods of a path."""
+    routes = [route for route in request.app.routes if isinstance(route, Path_)]
+    fits = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in fits for method in route.methods or ()}
 
 
 class Guarded:

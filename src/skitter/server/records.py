@@ -9,19 +9,20 @@ import msgspec
 from skitter.frontier.admin.items import RejectedItem, read_rejected
 from skitter.frontier.admin.log import LOG_PAGE, Event, last_log, read_log
 from skitter.frontier.admin.quality import read_quality, thresholds
-from skitter.frontier.metrics import History, TableRow, read_history, read_table
+from skitter.frontier.metrics import History, TableRow, read_table
 from skitter.logs import loudness
 from skitter.metrics import COUNTERS, TIMINGS
 from skitter.metrics.slots import WEEK_S
 from skitter.quality import Finding, judge, lines_of
 from skitter.redact import redact_text, redact_tree
 from skitter.server.call import Call
+from skitter.server.charts import Chart
 from skitter.server.problems import Refusal
 from skitter.server.query import EntryId, First, Query
 from skitter.server.route import Rows
 
 
-class Chart(Query, frozen=True, kw_only=True):
+class ChartQuery(Query, frozen=True, kw_only=True):
     """Names of counters and timings, how far back to go, and the most points to return."""
 
     names: str = "pages,items"
@@ -51,14 +52,15 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[dict[str, Any]]
 
 
-async def history(call: Call, query: Chart) -> History:
+async def history(call: Call, query: ChartQuery) -> History:
     """Counters and timings over time, for charts."""
     names = [name for name in query.names.split(",") if name]
     if strange := sorted({*names} - {*COUNTERS, *TIMINGS}):
         known = ", ".join([*COUNTERS, *TIMINGS])
         raise Refusal(422, f"there is no metric {strange[0]!r}: use {known}.", field="names")
     frontier = await call.frontier()
-    return await read_history(frontier, names, since_s=query.since_s, points=query.points)
+    chart = Chart(frontier.job, tuple(names), query.since_s, query.points)
+    return await call.site.charts.read(frontier, chart)
 
 
 async def figures(call: Call, query: By) -> Rows[TableRow]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from skitter.server.channels import Hub
+from skitter.server.charts import Charts
 from skitter.server.keyring import Keyring
 from skitter.server.own_token import OwnToken, own_token, session_key
 from skitter.server.presence import Presence
@@ -27,6 +28,7 @@ class Site:
     is_tls: bool = False
     where: Settings | None = None  # for the Celery app; None: no tasks here
     celery: Any = None  # the Celery app, created for the first call about a task
+    charts: Charts = field(default_factory=Charts)
     watcher: Watcher = field(init=False)
     presence: Presence = field(init=False)
     events: Hub = field(init=False)

@@ -6,11 +6,15 @@ import { store } from "./store.js";
 export class Refused extends Error {
     /** @param {{title?: string, detail?: string, hint?: string, field?: string, status?: number}} problem */
     constructor(problem) {
-        const hint = problem.hint ? ` ${problem.hint[0].toUpperCase()}${problem.hint.slice(1)}` : "";
-        super(`${problem.detail || problem.title}${hint}`);
+        super([problem.detail || problem.title, problem.hint].filter(Boolean).map(asSentence).join(" "));
         this.status = problem.status ?? 0;
         this.field = problem.field;
     }
+}
+
+/** With a capital letter, unless it begins with a name such as `delay_s`. */
+function asSentence(text) {
+    return text.replace(/^[a-z]+(?= )/, (word) => word[0].toUpperCase() + word.slice(1));
 }
 
 /** The server does not answer at all. */

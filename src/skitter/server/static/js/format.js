@@ -117,6 +117,11 @@ export function some(number, one, many = `${one}s`) {
     return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** /books/1?page=2: what differs between the pages of a host. */
+export function withoutHost(url) {
+    return String(url).replace(/^https?:\/\/[^/?#]+(?=[/?#]..)/i, "");
+}
+
 /** A shell word, quoted if necessary. */
 export function quoted(word) {
     const text = String(word);

@@ -18,6 +18,7 @@ const app = document.querySelector("#app");
 const RETRY_MS = 2000;
 let session = null; // aborts everything started for this log-in
 let live = null;
+let isLinkUsed = false;
 
 applyTheme();
 listenForTips();
@@ -30,7 +31,7 @@ async function enter() {
     try {
         store.set("me", (await logInByLink()) ?? (await get("api/me")));
     } catch (error) {
-        if (error instanceof Refused && error.status === 401) app.replaceChildren(logInPage());
+        if (error instanceof Refused && error.status === 401) app.replaceChildren(logInPage({ isLinkUsed }));
         else {
             app.replaceChildren(
                 h(
@@ -54,7 +55,12 @@ async function logInByLink() {
     const code = location.hash.match(/^#token=(.+)$/)?.[1];
     if (!code) return null;
     history.replaceState(null, "", "#/");
-    return post("api/login", { token: code }).catch(() => null);
+    try {
+        return await post("api/login", { token: code });
+    } catch (error) {
+        isLinkUsed = error.status === 401;
+        return null;
+    }
 }
 
 function begin() {

@@ -190,7 +190,7 @@ export class Shell {
         this.#link.dataset.link = link;
         setText(this.#link.firstChild, LINKS[link]);
         const isOld = link === "lost" || link === "away";
-        this.#content.classList.toggle("is-stale", isOld);
+        for (const part of [this.#head, this.#content]) part.classList.toggle("is-stale", isOld);
         if (isOld === !this.#banner.hidden) return;
         this.#banner.hidden = !isOld;
         const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";

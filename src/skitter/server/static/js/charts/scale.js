@@ -27,11 +27,12 @@ export function niceStep(rough) {
     return power * ([1, 2, 5].find((step) => step * power >= rough * 0.999) ?? 10);
 }
 
-const TIME_STEPS = [10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+/** None is over three times the one before it, so that a short range has labels too. */
+const TIME_STEPS = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800];
 
 /** Round times in a range, in the reader's time zone. */
 export function timeTicks(from, to, wanted) {
-    const step = TIME_STEPS.find((one) => (to - from) / one <= wanted) ?? 86400;
+    const step = TIME_STEPS.find((one) => (to - from) / one <= wanted) ?? 172800;
     const offset = new Date(from * 1000).getTimezoneOffset() * 60;
     const first = Math.ceil((from - offset) / step) * step + offset;
     const ticks = [];

@@ -2,7 +2,7 @@
 
 import { address, get, of } from "../api.js";
 import { h } from "../dom.js";
-import { moment, percent, quoted, rate, some } from "../format.js";
+import { moment, percent, quoted, rate, some, withoutHost } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, searchField, skeleton, time } from "../page.js";
 import { segments } from "../parts/segments.js";
@@ -51,9 +51,13 @@ export class ItemsPage extends Page {
         this.ofItems = [
             this.#where,
             this.#field,
-            h("span", { class: "label" }, "Export"),
-            download("ndjson", "jsonl"),
-            download("csv", "csv"),
+            h(
+                "span",
+                { class: "together" },
+                h("span", { class: "label" }, "Export"),
+                download("ndjson", "jsonl"),
+                download("csv", "csv"),
+            ),
         ];
         return [h("div", { class: "tools" }, segments("View", VIEWS, this.#view, choose), ...this.ofItems), this.#body];
     }
@@ -142,7 +146,7 @@ export class ItemsPage extends Page {
                     label: "Page",
                     value: (row) => row._url,
                     show: ({ _url: url }) =>
-                        h("a", { class: "clip is-short", title: url, href: linkTo(this.job, "url", { url }) }, url),
+                        h("a", { class: "clip is-short", title: url, href: linkTo(this.job, "url", { url }) }, withoutHost(url)),
                 },
                 {
                     label: "Fetched",

@@ -5,7 +5,7 @@ import { h, setText } from "../dom.js";
 import { mark } from "../icons.js";
 import { store } from "../store.js";
 
-export function logInPage() {
+export function logInPage({ isLinkUsed = false } = {}) {
     const token = h("input", {
         id: "token",
         type: "password",
@@ -14,7 +14,8 @@ export function logInPage() {
         required: true,
         "aria-describedby": "token-error",
     });
-    const wrong = h("p", { id: "token-error", class: "error small", role: "alert" });
+    const used = "This link works once, and was used or is too old. Log in with a token.";
+    const wrong = h("p", { id: "token-error", class: "error small", role: "alert" }, isLinkUsed && used);
     const button = h("button", { class: "primary" }, "Log in");
     const form = h(
         "form",

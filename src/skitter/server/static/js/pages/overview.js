@@ -1,7 +1,7 @@
 /** Four questions, answered without a click: is it moving, is it healthy, is it stuck, what does it cost? */
 
 import { get, of } from "../api.js";
-import { perSecond, readHistory, seriesOf, trimmed } from "../charts/history.js";
+import { perSecond, readHistory, seriesOf, trimmed, whileAtWork } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
 import { h, View } from "../dom.js";
 import { compact, rate } from "../format.js";
@@ -67,7 +67,7 @@ export class OverviewPage extends Page {
     }
 
     #showHistory(whole) {
-        const history = trimmed(whole);
+        const history = trimmed(whileAtWork(whole));
         const pages = perSecond(history, "pages");
         this.moving.showHistory(pages);
         this.#chart.show({

@@ -1,6 +1,6 @@
 /** The page to keep open: where URLs come from, where they wait, who works on them, what was saved. */
 
-import { perSecond, readHistory, seriesOf, trimmed } from "../charts/history.js";
+import { perSecond, readHistory, seriesOf, trimmed, whileAtWork } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
 import { h, set, View } from "../dom.js";
 import { compact, count, duration, NONE, rate, some } from "../format.js";
@@ -19,7 +19,7 @@ const SMOOTH = 0.35; // weight of the newest rate of URLs found
 
 export class PipelinePage extends Page {
     #view = new View();
-    #flows = { found: new Flow("URLs/s", 5), done: new Flow("pages/s", 1) };
+    #flows = { found: new Flow("URLs/s", 5, 3), done: new Flow("pages/s", 3, 1) };
     #sparks = { found: new Spark(5), queue: new Spark(3), saved: new Spark(1) };
     #recent = { found: new Recent(), queue: new Recent(), saved: new Recent() };
     #chart = new LineChart({
@@ -63,6 +63,7 @@ export class PipelinePage extends Page {
 
     start() {
         this.watch((overview) => this.#show(overview));
+        this.follow("link", (link) => link !== "live" && this.#rest());
         this.load(
             HISTORY_EVERY_S,
             (signal) => readHistory(this.job, ["pages", "items"], { since_s: 1200, points: 120, signal }),
@@ -72,8 +73,13 @@ export class PipelinePage extends Page {
         addEventListener("catch-up", () => this.log.fillGap(), { signal: this.signal });
     }
 
+    /** Nothing moves that we do not hear of. */
+    #rest() {
+        for (const flow of Object.values(this.#flows)) flow.rest();
+    }
+
     #showHistory(whole) {
-        const history = trimmed(whole);
+        const history = trimmed(whileAtWork(whole));
         const items = perSecond(history, "items");
         if (!this.#hasHistory) this.#recent.saved.begin(items.slice(0, -1));
         this.#hasHistory = true;

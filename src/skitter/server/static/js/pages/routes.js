@@ -61,7 +61,13 @@ export class RoutesPage extends Page {
 
     build() {
         this.sessions = h("section", { class: "stack", hidden: true }, h("h2", {}, "Sessions"), this.#sessions.element);
-        return h("div", { class: "stack" }, this.#table.element, this.#none, this.sessions);
+        this.routes = h(
+            "section",
+            {},
+            h("p", { class: "tools small muted" }, "What all jobs on this server learned about each site; p95: of this job."),
+            this.#table.element,
+        );
+        return h("div", { class: "stack" }, this.routes, this.#none, this.sessions);
     }
 
     /** The rows, each with the p95 of this job's requests through it. */
@@ -80,7 +86,7 @@ export class RoutesPage extends Page {
             (signal) => this.#timed("routes", "route", ofAllSites, signal),
             (rows) => {
                 this.#table.show(rows);
-                this.#table.element.hidden = !rows.length;
+                this.routes.hidden = !rows.length;
                 this.#none.hidden = rows.length > 0;
             },
             { covers },

@@ -25,7 +25,7 @@ function answer(view, read, small, tone = () => null) {
 
 export function movingCard(view) {
     const spark = new Spark();
-    const facts = h(
+    const now = h(
         "dl",
         { class: "facts" },
         fact(
@@ -43,12 +43,18 @@ export function movingCard(view) {
         ),
         fact("Limited by", view.text(bound), { wide: true }),
     );
-    const element = card(
-        "Is it moving?",
-        answer(view, speed, pace),
-        spark.element,
-        facts,
+    const atLast = h(
+        "dl",
+        { class: "facts" },
+        ["done", "stored", "seen"].map((name, at) =>
+            fact(
+                ["Pages done", "Items stored", "URLs found"][at],
+                view.text((one) => count(one[name])),
+            ),
+        ),
     );
+    view.bind(({ state }) => ([now.hidden, atLast.hidden] = [state === "finished", state !== "finished"]));
+    const element = card("Is it moving?", answer(view, speed, pace), spark.element, now, atLast);
     return { element, showHistory: (values) => spark.show(values.slice(-91, -1)) };
 }
 
@@ -63,8 +69,7 @@ function pace({ state, pages_per_s: pages, workers }) {
     return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is at work";
 }
 
-function left({ eta_s: eta, state, finished }) {
-    if (finished || state === "finished") return "nothing";
+function left({ eta_s: eta }) {
     return eta === null || eta === undefined ? NONE : roughly(eta);
 }
 
@@ -109,11 +114,12 @@ export function healthCard(job) {
         table.element,
         h("p", { class: "small" }, h("a", { href: linkTo(job, "hosts") }, "All hosts")),
     );
-    view.show([]);
     const show = (rows) => {
         view.show(rows);
         table.show(rows);
+        table.element.hidden = !rows.length;
     };
+    show([]);
     return { element, show };
 }
 

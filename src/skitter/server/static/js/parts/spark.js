@@ -26,12 +26,13 @@ export class Spark {
     /** @param {(number | null)[]} values oldest first */
     show(values) {
         const known = values.map((value) => value ?? 0);
+        if (known.length === 1) known.push(known[0]); // a line from the start: nothing jumps
         const peak = Math.max(...known, 1e-9);
         const step = WIDTH / Math.max(1, known.length - 1);
         const points = known.map(
             (value, at) => `${(at * step).toFixed(2)} ${(HEIGHT - 2 - (value / peak) * (HEIGHT - 5)).toFixed(2)}`,
         );
-        const path = points.length > 1 ? `M${points.join("L")}` : "";
+        const path = points.length ? `M${points.join("L")}` : "";
         this.#line.setAttribute("d", path);
         this.#area.setAttribute("d", path && `${path}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z`);
     }

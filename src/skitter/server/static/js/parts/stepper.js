@@ -2,7 +2,7 @@
 
 import { scale } from "../actions.js";
 import { h, View } from "../dom.js";
-import { quoted, some } from "../format.js";
+import { NONE, quoted, some } from "../format.js";
 import { may } from "../store.js";
 import { withTip } from "../tip.js";
 
@@ -20,6 +20,7 @@ export function workerStepper(job) {
         min: 0,
         max: MAX,
         inputmode: "numeric",
+        placeholder: NONE,
         disabled: !allowed,
     });
     const step = (by) => change(Number(input.value || 0) + by);
@@ -38,7 +39,8 @@ export function workerStepper(job) {
     input.addEventListener("input", () => input.value !== "" && change(Number(input.value)));
     view.bind(({ wanted_workers: wanted, workers }) => {
         if (timer || document.activeElement === input) return;
-        const value = String(wanted ?? workers?.filter(isFetching).length ?? 0);
+        const running = workers?.filter(isFetching).length;
+        const value = String(wanted ?? (running || "")); // not 0, which stands for automatic
         if (input.value !== value) input.value = value;
     });
     view.bind((overview) => {
