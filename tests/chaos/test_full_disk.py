@@ -10,9 +10,9 @@ import pytest
 from redis import Redis
 
 from disks import fill_disk, mount_disk, unmount_disk
-from skitter.errors import InfrastructureError
+from skitter.errors import InfrastructureError, ServerFailed
 from skitter.queue import URLQueue
-from skitter.valkey import EmbeddedServer, start, stop
+from skitter.valkey import EmbeddedServer, process, start, stop
 from skitter.valkey.process import is_alive
 from waiting import until
 
@@ -51,6 +51,24 @@ def test_what_was_accepted_as_the_disk_filled_up_is_kept_once_the_server_has_wri
         until(lambda: client.info("persistence")["aof_last_write_status"] == "ok")
         kill(server)
 
+    with URLQueue("job", redis=start(disk).url) as queue:
+        assert queue.stats().seen == accepted > 0
+
+
+def test_a_server_that_cannot_write_what_it_accepted_is_not_stopped(disk, monkeypatch):
+    monkeypatch.setattr(process, "WRITE_S", 0.1)
+    server = start(disk)
+    with URLQueue("job", redis=server.url) as queue:
+        filler = fill_disk(disk)
+        accepted = push_until_refused(queue)
+
+    with pytest.raises(ServerFailed, match="what it accepted last is only in memory"):
+        stop(disk)
+
+    assert is_alive(server)
+    filler.unlink()
+    monkeypatch.undo()
+    assert stop(disk)
     with URLQueue("job", redis=start(disk).url) as queue:
         assert queue.stats().seen == accepted > 0
 
