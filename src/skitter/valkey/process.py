@@ -16,6 +16,7 @@ from redis.retry import Retry
 
 from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
 from skitter.valkey import config, locks
+from skitter.valkey.append_only import mend
 from skitter.valkey.binary import environment, examine_binary
 from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
@@ -31,6 +32,8 @@ REPLY_TIMEOUT_S = 1.0
 KILLED = "it was killed, perhaps because memory ran out"
 #: For a server that is alive but silent; one that reports loading is not silent.
 PATIENCE_S = 60.0
+#: When there is room on its disk again, the server writes what it has accepted within a second.
+WRITE_S = 5.0
 #: Every start adds some 2 KB to the log. A larger one is kept once more, under another name.
 MAX_LOG_BYTES = 10 * 2**20
 
@@ -110,7 +113,11 @@ def spawn(server: EmbeddedServer, options: ServerOptions, progress: Progress | N
         _run(binary, server.directory, output=log, lock=lock)
     if not is_ready(server, progress):
         log_text = server.log.read_bytes()[log_start:].decode(errors="replace")
-        raise _not_started(server, log_text)
+        if not mend(server.directory, log_text):
+            raise _not_started(server, log_text)
+        if progress:
+            progress("closed a gap that a full disk left in the append-only file: starting again")
+        spawn(server, options, progress)
 
 
 def _not_started(server: EmbeddedServer, log_text: str) -> InfrastructureError:
@@ -147,7 +154,10 @@ def _run(binary: ServerBinary, directory: Path, *, output: BinaryIO, lock: int) 
 
 
 def shut_down(server: EmbeddedServer, progress: Progress | None) -> bool:
-    """Ask the server to sync and exit, and wait until it is gone. False if there was none."""
+    """Ask the server to sync and exit, and wait until it is gone. False if there was none.
+
+    Raises ServerFailed while its disk is full: it would exit without what it accepted last.
+    """
     wait = Wait(progress, patience_s=PATIENCE_S)
     found = False
     while (answer := ask(server)) is not Answer.NOBODY or is_alive(server):
@@ -155,6 +165,7 @@ def shut_down(server: EmbeddedServer, progress: Progress | None) -> bool:
         if wait.too_long:
             raise _unreachable(server)
         if answer in (Answer.READY, Answer.LOADING):
+            _wait_until_written(server, progress)
             _send_shutdown(server)
         wait.pause("waiting for the embedded server to stop")
     return found
@@ -212,6 +223,18 @@ def _client(server: EmbeddedServer) -> redis.Redis:
         protocol=2,
         driver_info=None,
     )
+
+
+def _wait_until_written(server: EmbeddedServer, progress: Progress | None) -> None:
+    """The write that meets a full disk is answered, and stays in memory until there is room."""
+    wait = Wait(progress, patience_s=WRITE_S)
+    while (info := _info(server)) and info["aof_last_write_status"] != "ok":
+        if wait.too_long:
+            raise ServerFailed(
+                f"the embedded server was not stopped: its disk is full, and what it accepted last "
+                f"is only in memory. Free some space in {server.directory}, then stop it again."
+            )
+        wait.pause("waiting for the embedded server to write to its disk")
 
 
 def _send_shutdown(server: EmbeddedServer) -> None:
