@@ -10,8 +10,8 @@ import pytest
 import redis.exceptions
 import uvloop
 
+from skitter.frontier.client import ConnectionCount
 from skitter.frontier.connection import _client
-from skitter.frontier.redis_client import ConnectionCount
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
