@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
 from skitter.frontier.admin.control import operator_options, release_options, replaced
@@ -15,7 +17,6 @@ from skitter.frontier.admin.quality import keep_thresholds
 from skitter.frontier.connection import Server, connect
 from skitter.frontier.sync import in_thread
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
-from skitter.valkey import Progress, hold, revive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Config, Settings
     from skitter.spider.spider import Spider
-    from skitter.valkey import EmbeddedServer
+    from skitter.valkey import EmbeddedServer, Progress
 
 #: Default limit on results waiting for a loader, so that they do not fill up the server.
 MAX_ITEMS = 50_000
@@ -40,6 +41,8 @@ async def open_server(
     async with AsyncExitStack() as stack:
         url = settings.redis_url
         if url is None:
+            from skitter.valkey import hold  # slow to import, and not needed for other servers
+
             # Entered and left in a thread: a large append-only file takes long to load.
             held = hold(settings.directory, progress=progress)
             embedded = await in_thread(held.__enter__)
@@ -72,6 +75,8 @@ async def _join(
 
 async def _revive(directory: Path) -> None:
     """Restart the server if it died. If somebody stopped it, raise ServerStopped."""
+    from skitter.valkey import revive
+
     if not await in_thread(revive, directory):
         raise ServerStopped(directory)
 
@@ -101,8 +106,7 @@ async def open_frontier(
         yield await create_job(server, job, options=options, layout=layout)
 
 
-@dataclass(frozen=True, slots=True)
-class Overruled:
+class Overruled(msgspec.Struct, frozen=True):
     """A job option for which an operator (`skitter set`) and the configuration disagree."""
 
     option: Option

@@ -292,8 +292,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     feedback: Feedback | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """A URL that was given up, and why."""
 
     shard: int

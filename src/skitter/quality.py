@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,15 +26,16 @@ MAIN_TYPE = 0.9
 _TICKS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """What a handler found on some consecutive pages."""
 
     at: float = math.inf  # when it began
     pages: int = 0
     items: int = 0
     blocked: int = 0  # block pages received instead
-    filled: Counter[tuple[str, str]] = field(default_factory=Counter)  # (field, type) -> values
+    filled: Counter[tuple[str, str]] = msgspec.field(
+        default_factory=Counter
+    )  # (field, type) -> values
 
     def __add__(self, other: Window) -> Window:
         return Window(
@@ -70,8 +72,7 @@ class Window:
         return (main or ["|".join(sorted(found))])[0]
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The windows of one handler, oldest first."""
 
     handler: str
@@ -102,8 +103,7 @@ def _stretches(windows: Iterable[Window], min_pages: int) -> Iterator[Window]:
             total = Window()
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that got worse."""
 
     handler: str
@@ -194,8 +194,7 @@ def total(windows: Iterable[Window]) -> Window:
     return reduce(Window.__add__, windows, Window())
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """One figure of a handler over time: items per page, share of block pages, fill rate."""
 
     handler: str

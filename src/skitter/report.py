@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from skitter.model import State
+import msgspec
 
-if TYPE_CHECKING:
-    from skitter.model import Stats
+from skitter.model import State, Stats
 
 INTERRUPTED = 130
 
@@ -29,21 +27,19 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlResult:
+class CrawlResult(msgspec.Struct, frozen=True):
     """How a crawl went: its counts before and after."""
 
     before: Stats
     after: Stats
     seconds: float
-    _: KW_ONLY
     over: bool  # it ended on its own, or there was nothing left to do
     interrupted: bool = False  # by Ctrl-C
     max_pages: int | None = None
     lost: int = 0  # items that were in a deleted file
     why_dead: str = ""  # if the crawl fetched nothing: what became of its first URL
-    dead_reasons: dict[str, int] = field(default_factory=dict)
-    bad: list[str] = field(default_factory=list)  # how the scraped items got worse
+    dead_reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    bad: list[str] = msgspec.field(default_factory=list)  # how the scraped items got worse
     on_bad: str = "warn"
 
     @property
@@ -62,8 +58,7 @@ class CrawlResult:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """The output at the end of a crawl."""
 
     out: str  # where the items are

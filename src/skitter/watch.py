@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,12 +16,10 @@ from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.warnings import LATE_S, find_warnings
 from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, wanted_workers
+from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
 from skitter.model import State, Stats
-
-if TYPE_CHECKING:
-    from skitter.frontier.connection import Server
 
 #: Rates are averages: a polite crawl fetches a page only now and then.
 WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
@@ -73,8 +70,7 @@ async def _configured_quality(frontier: Frontier) -> list[str]:
     return await find_bad(frontier)
 
 
-@dataclass(slots=True)
-class Watcher:
+class Watcher(msgspec.Struct):
     """Observes jobs repeatedly. Remembers what rates need, and what is slow to find."""
 
     server: Server
@@ -82,7 +78,7 @@ class Watcher:
     find_bad: FindBad = _configured_quality
     #: False: delay the slow queries, because workers have only just started to report.
     closely_at_once: bool = True
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[str, _Known] = msgspec.field(default_factory=dict)
 
     async def look(self, job: str) -> Overview:
         return await self.look_at(await open_job(self.server, job))
@@ -147,11 +143,10 @@ class _Count(NamedTuple):
     items: int
 
 
-@dataclass(slots=True)
-class Rates:
+class Rates(msgspec.Struct):
     """Pages and items per second, over a window that ends now."""
 
-    _counts: deque[_Count] = field(default_factory=deque)
+    _counts: deque[_Count] = msgspec.field(default_factory=deque)
 
     def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
         """Without an earlier count, use the workers' pages since they started, and the overall
@@ -174,16 +169,15 @@ class Rates:
         return pages_per_s, pages_per_s * last.items / last.pages if last.pages else 0.0
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(msgspec.Struct):
     """What a watcher remembers about a job."""
 
     closely_at: float
-    hosts: Survey = field(default_factory=Survey)
-    spent: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    rates: Rates = field(default_factory=Rates)
-    log: deque[Event] = field(default_factory=deque)
+    hosts: Survey = msgspec.field(default_factory=Survey)
+    spent: dict[str, int] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+    rates: Rates = msgspec.field(default_factory=Rates)
+    log: deque[Event] = msgspec.field(default_factory=deque)
     _last: str = ""
 
     def oldest_s(self, now: float) -> float | None:

@@ -9,7 +9,8 @@ import re
 import pytest
 from rich.console import Console
 
-from skitter.cli.output import clean, plain
+from skitter.cli.clean import clean
+from skitter.cli.console import plain
 from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.workers import Heartbeat, beat

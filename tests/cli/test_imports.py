@@ -9,7 +9,10 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import skitter as package
+import pytest
+
+import skitter
+import skitter.settings
 from skitter.cli.child import WORKER
 from skitter.cli.main import PANELS
 from skitter.settings import WorkerConfig
@@ -70,10 +73,26 @@ def test_the_menu_imports_no_command_and_no_library():
 def test_a_look_at_a_job_imports_nothing_that_fetches_parses_or_stores(server_url):
     found = modules_of("status", "--json", SKITTER_REDIS_URL=server_url)
 
-    assert "skitter.cli.jobs" in found
+    assert "skitter.cli.status" in found
     assert not found & {"wreq", "selectolax", "protego", "sqlalchemy", "pydantic", "celery"}
     assert not found & {"skitter.cli.crawl", "skitter.worker.loop", "skitter.sinks", "skitter.page"}
     assert not found & {"publicsuffixlist", "playwright"}
+
+
+def test_a_look_at_a_plain_server_imports_no_client_no_loop_and_no_terminal(
+    skitter, server_url, job, tmp_path, monkeypatch
+):
+    skitter("push", job, "https://a.test/")  # and the scripts are on the server
+    skitter("status")
+    monkeypatch.delenv("SKITTER_REDIS_URL")
+    monkeypatch.chdir(tmp_path)
+
+    for words in ((), (job,), (job, "--json")):
+        found = modules_of("status", *words, "--redis", server_url)
+
+        assert "skitter.watch" in found
+        assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
+        assert not found & {"skitter.valkey", "skitter.settings.sources", "skitter.settings.fetch"}
 
 
 def test_a_worker_imports_nothing_that_only_people_or_databases_need(
@@ -130,8 +149,8 @@ print(*sys.modules)
 def test_a_command_that_runs_on_collects_garbage_but_not_what_it_imported(server_url):
     program = """
 import gc, sys
-from skitter.cli import jobs, main
-jobs.emit_json = lambda look: print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)
+from skitter.cli import main, status
+status.emit_json = lambda look: print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)
 sys.argv = ["skitter", "status", "--json"]
 main.run()
 """
@@ -150,7 +169,8 @@ def test_every_command_of_the_menu_is_there():
             assert hasattr(import_module(f"skitter.cli.{module}"), name), home
 
 
-def test_what_a_type_checker_sees_of_the_package_is_what_there_is():
+@pytest.mark.parametrize("package", [skitter, skitter.settings])
+def test_what_a_type_checker_sees_of_a_package_is_what_there_is(package):
     source = Path(package.__file__).read_text()
     seen = {
         (one.module, one.names[0].name, one.names[0].asname)
@@ -159,3 +179,4 @@ def test_what_a_type_checker_sees_of_the_package_is_what_there_is():
     }
 
     assert seen == {(module, name, name) for name, module in package._HOMES.items()}
+    assert all(hasattr(package, name) for name in package._HOMES)

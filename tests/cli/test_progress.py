@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from skitter.cli.jobs import _status_rows
 from skitter.cli.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, eta_of, line
+from skitter.cli.status import _status_rows
 from skitter.frontier.admin.eta import Bound
 from skitter.frontier.admin.workers import Heartbeat
 from skitter.model import State

@@ -17,9 +17,9 @@ import pytest
 from rich.console import Console, RenderableType
 
 from skitter.cli import workers
+from skitter.cli.clean import clean
 from skitter.cli.common import on_job, settings
 from skitter.cli.display import Screen, event_line, plain_line, top_view
-from skitter.cli.output import clean
 from skitter.frontier.admin.log import Event, log
 from skitter.frontier.admin.workers import Heartbeat, beat, wanted_workers
 from skitter.frontier.frontier import Frontier

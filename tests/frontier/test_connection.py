@@ -10,8 +10,8 @@ import pytest
 import redis.exceptions
 import uvloop
 
+from skitter.frontier.client import ConnectionCount
 from skitter.frontier.connection import _client, connect
-from skitter.frontier.redis_client import ConnectionCount
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -82,7 +82,8 @@ async def test_a_cancellation_is_obeyed_at_every_step_of_a_command(server, steps
 async def test_a_cancellation_while_closing_leaves_no_connection_open(server_url, steps):
     async def open_and_close() -> None:
         async with connect(server_url) as server:
-            opened.extend(server.client.connection_pool._available_connections)
+            client: Any = server.client
+            opened.extend(client.connection_pool._available_connections)
             closing.set()
 
     opened: list[Any] = []

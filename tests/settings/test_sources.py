@@ -100,6 +100,22 @@ def test_skitter_toml_is_nearer_than_pyproject(project):
     assert resolve().limits.max_pages == 8
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.skitter]\nlimits.max_pages = 9",
+        "[ tool . 'skitter' . limits ]\nmax_pages = 9",
+        '["tool"."skitter"]\nlimits = { max_pages = 9 }',
+        "[tool]\nskitter.limits.max_pages = 9",
+        "tool.skitter.limits.max_pages = 9",
+        "tool = { skitter = { limits = { max_pages = 9 } } }",
+    ],
+)
+def test_that_table_is_found_however_it_is_written(project, text):
+    project(text, "pyproject.toml")
+    assert resolve().limits.max_pages == 9
+
+
 def test_a_pyproject_of_others_is_nothing_to_us(project):
     project("[tool.black]\nline-length = 1\n", "pyproject.toml")
 

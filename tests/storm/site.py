@@ -121,7 +121,8 @@ def arrived_at(writer: asyncio.StreamWriter) -> float:
     """When the request came, by the kernel: this process may have been too busy to look."""
     size = TCP_INFO_LAST_DATA_RECV.size
     info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
-    return time.monotonic() - TCP_INFO_LAST_DATA_RECV.unpack(info)[0] / 1000
+    (ago_ms,) = TCP_INFO_LAST_DATA_RECV.unpack(info)
+    return time.monotonic() - float(ago_ms) / 1000
 
 
 def _reply(status: int, body: bytes) -> bytes:

@@ -9,7 +9,8 @@ from functools import lru_cache
 import typer
 
 from skitter.cli.common import on_job
-from skitter.cli.output import emit_json, grid, out, remark, say
+from skitter.cli.console import out, remark
+from skitter.cli.output import emit_json, grid, say
 from skitter.fetch.robots import open_rules
 from skitter.frontier.audit.politeness import Allows, HostPoliteness, audit_politeness
 from skitter.redact import redact, redact_tree

@@ -21,7 +21,8 @@ from skitter.cli.common import (
     on_server,
     settings,
 )
-from skitter.cli.output import emit_json, err, out, pairs, plain, remark, say
+from skitter.cli.console import err, out, plain, remark
+from skitter.cli.output import emit_json, pairs, say
 from skitter.explain import explain_url
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.audit.auditor import audit

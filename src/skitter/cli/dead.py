@@ -12,8 +12,10 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import typer
 
+from skitter.cli.clean import clean
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
-from skitter.cli.output import answer, clean, emit_json, grid, indented, out, pairs, say
+from skitter.cli.console import indented, out
+from skitter.cli.output import answer, emit_json, grid, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, masked, revive

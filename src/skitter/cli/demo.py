@@ -19,8 +19,9 @@ import uvloop
 
 from skitter.cli.check import show_audit
 from skitter.cli.common import on_job, on_server
+from skitter.cli.console import out
 from skitter.cli.dashboard import dashboard
-from skitter.cli.output import grid, out, print_progress, say
+from skitter.cli.output import grid, print_progress, say
 from skitter.cli.proxy import show_stats
 from skitter.cli.running import run_plan
 from skitter.crawl.plan import Plan

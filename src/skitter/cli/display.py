@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean, plain
+from skitter.cli.clean import clean
+from skitter.cli.console import plain
 from skitter.cli.progress import eta_of, speed
 from skitter.frontier.admin.actions import Action
 from skitter.frontier.admin.eta import Bound

@@ -17,10 +17,11 @@ import msgspec
 import typer
 import uvloop
 
+from skitter.cli.clean import clean
 from skitter.cli.common import Arguments, Json, pairs_of
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.one_page import Hop, Visit, visit
-from skitter.cli.output import clean, emit_json, pairs, print_error, print_progress
+from skitter.cli.output import emit_json, pairs, print_error, print_progress
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request

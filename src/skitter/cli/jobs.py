@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,8 @@ from typing import Annotated
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.output import answer, emit_json, emit_line, grid, pairs, print_progress, say
+from skitter.cli.output import answer, emit_json, grid, print_progress, say
+from skitter.cli.status import show_status
 from skitter.errors import (
     BadURL,
     QueueFull,
@@ -24,19 +24,14 @@ from skitter.errors import (
 )
 from skitter.frontier.admin.items import REJECTED_KEPT, RejectedItem, read_rejected
 from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
-from skitter.model import Added, Request, Stats
-from skitter.report import kept_out, some
+from skitter.model import Added, Request
 from skitter.settings import check_priority
 from skitter.urls import identify
-from skitter.watch import Overview, Watcher
 
 BATCH = 2000
-_COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
-_KINDS = {"celery": "celery pump", "scrapy": "scrapy node"}
 
 
 def push(
@@ -159,107 +154,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show how many URLs are pending, leased, done and dead."""
-
-    async def look(server: Server) -> None:
-        watcher = Watcher(server)
-        while True:
-            now = [await watcher.look(job)] if job else await watcher.look_at_all(print_progress)
-            _show_status(now, one=job is not None, as_json=as_json, watch=watch)
-            if not watch:
-                return
-            sys.stdout.flush()  # somebody may be watching through a pipe
-            await asyncio.sleep(2)
-
-    on_server(settings(redis, directory), look)
-
-
-def _show_status(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None:
-    if as_json:
-        (emit_line if watch else emit_json)(now[0] if one else now)
-    elif one and not watch:
-        pairs(_status_rows(now[0]))
-    elif not now:
-        say("There are no jobs yet: `skitter push JOB URL` creates one.")
-    else:
-        columns = ["job", "state", *_COUNTS, *(["done/s"] if watch else [])]
-        grid(columns, [_status_cells(each, watch=watch) for each in now])
-        for each in now:
-            for note in each.notes:
-                print_progress(f"{each.job}: {note}")
-
-
-def _status_cells(look: Overview, *, watch: bool) -> list[object]:
-    counts = (getattr(look, name) for name in _COUNTS)
-    return [look.job, look.status, *counts, *([round(look.pages_per_s)] if watch else [])]
-
-
-def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
-    yield "job", look.job
-    yield "state", look.status
-    for note in look.notes:
-        yield "trouble", note
-    for name in _COUNTS:
-        yield name, f"{getattr(look, name):,}"
-    yield "hosts", f"{look.hosts:,}"
-    processes = sorted(look.processes.items())
-    kinds = (some(number, _KINDS.get(kind, kind)) for kind, number in processes)
-    yield "at work", ", ".join(kinds) or "none"
-    if look.silent_workers:
-        yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"
-    if look.fed:
-        yield "fed", f"{some(look.fed, 'message')} waiting for a worker"
-    yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
-    yield (
-        "so far",
-        f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
-    )
-    yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
-    if look.kept_out:
-        yield "excluded", kept_out(look.kept_out)
-    yield from _rare_rows(look)
-
-
-def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
-    """Counts that are zero for most jobs."""
-    job = stats.job
-    rows = (
-        ("refused", stats.refused, "link", "beyond max_depth, or found while draining"),
-        ("rejected", stats.rejected, "item", f"so far: `skitter rejected {job}`"),
-        ("blocked", stats.blocked, "block page", "so far: those hosts are left alone for a while"),
-        (
-            "incidents",
-            stats.incidents,
-            "refusal",
-            f"by hosts, which are asked less often: `skitter hosts {job}`",
-        ),
-        (
-            "left out",
-            stats.undeclared,
-            "value",
-            "of fields that the item type does not declare",
-        ),
-        ("skipped", stats.skipped, "page", "of a type that the spider does not accept"),
-        (
-            "capped",
-            stats.capped,
-            "page",
-            f"with more items or links than the limit: `skitter logs {job}`",
-        ),
-        ("shelved", stats.shelved, "pending URL", "on hosts that reached max_pages_per_host"),
-        ("unchanged", stats.unchanged, "visit", "to unchanged pages: no handler ran"),
-        ("changed", stats.changed, "visit", "to changed pages"),
-        ("gone", stats.gone, "visit", "to pages that are gone (404, 410): now dead letters"),
-        ("revisits", stats.revisits, "page", f"to visit again, {stats.due:,} of them now"),
-        (
-            "trapped",
-            stats.trapped,
-            "URL",
-            f"held, as if in a trap: `skitter why {job} URL` names its shape",
-        ),
-        ("dropped", stats.dropped, "dead letter", "removed"),
-        ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),
-    )
-    yield from ((name, f"{some(count, what)} {says}") for name, count, what, says in rows if count)
+    show_status(job, watch=watch, redis=redis, directory=directory, as_json=as_json)
 
 
 def rejected(

@@ -135,10 +135,16 @@ def _call(words: list[str]) -> None:
 
         show_menu(PANELS)
         sys.exit(0 if words else 2)
-    else:
+    elif words[0] != "status" or not _show_status(words[1:]):
         from skitter.cli.group import call
 
         call(PANELS, words[0])
+
+
+def _show_status(words: list[str]) -> bool:
+    from skitter.cli.status import show_plainly
+
+    return show_plainly(words)
 
 
 def _print_error(text: str) -> None:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
+from skitter.cli.clean import clean
 from skitter.cli.common import Json
+from skitter.cli.console import out, plain
 from skitter.cli.flags import FETCHING, Given, with_flags
-from skitter.cli.output import clean, emit_json, out, plain, print_progress
+from skitter.cli.output import emit_json, print_progress
 from skitter.cli.survey import Survey
 from skitter.model import Request
 from skitter.report import duration, some

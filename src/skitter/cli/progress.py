@@ -14,7 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean, plain
+from skitter.cli.clean import clean
+from skitter.cli.console import plain
 from skitter.model import State
 from skitter.report import duration, some
 from skitter.watch import Overview

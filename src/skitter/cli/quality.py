@@ -8,7 +8,8 @@ from statistics import fmean
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
-from skitter.cli.output import emit_json, grid, remark, say
+from skitter.cli.console import remark
+from skitter.cli.output import emit_json, grid, say
 from skitter.frontier.admin.quality import read_quality, thresholds
 from skitter.frontier.frontier import Frontier
 from skitter.quality import History, Line, judge, lines_of, sparkline

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.cli.output import indented, say
+from skitter.cli.console import indented
+from skitter.cli.output import say
 from skitter.cli.progress import speed
 from skitter.report import duration, kept_out, some, waiting
 

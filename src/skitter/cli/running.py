@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from skitter.app import open_server
 from skitter.cli.celery import celery_pool
 from skitter.cli.child import LOAD_TO, WORKER
+from skitter.cli.console import err
 from skitter.cli.dashboard import environment_of
 from skitter.cli.load import write_file
-from skitter.cli.output import emit_json, err, print_error, print_progress
+from skitter.cli.output import emit_json, print_error, print_progress
 from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.cli.report import show_report
 from skitter.crawl.course import Crawl, begin

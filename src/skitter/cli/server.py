@@ -13,7 +13,8 @@ import typer
 import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
-from skitter.cli.output import answer, emit_json, out, pairs, print_progress, remark, say
+from skitter.cli.console import out, remark
+from skitter.cli.output import answer, emit_json, pairs, print_progress, say
 from skitter.disk import free_space
 from skitter.errors import JobMissing, SkitterError
 from skitter.fetch.chromium import find_browser, missing

@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.console import out
 from skitter.cli.display import action_line, event_line
-from skitter.cli.output import answer, emit_line, out, print_progress
+from skitter.cli.output import answer, emit_line, print_progress
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.admin.actions import NewAction, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from skitter.frontier.addresses import SCHEMES, bad_address, check_database, sentinel_client
@@ -15,13 +17,17 @@ RedisProblem = redis.RedisError
 PATIENCE = {"socket_timeout": 30, "socket_connect_timeout": 30}
 
 
-def blocking_client(url: str | None = None, *, named: str = "url", **options: Any) -> Any:
+def blocking_client(
+    url: str | None = None, *, named: str = "url", retries: bool = True, **options: Any
+) -> Any:
     """redis-py's client for any of our URLs; without one, with its own defaults. Connects on first
     use, except to a cluster, which is asked for its nodes."""
     options = {**PATIENCE, **options}
     if url is None:
         return redis.Redis(**options)
     scheme = url.partition("://")[0]
+    if not retries and scheme != "redis+cluster":  # which retries what went to the wrong node
+        options["retry"] = Retry(NoBackoff(), 0)
     try:
         if scheme == "redis+sentinel":
             return sentinel_client(url, make=Sentinel, **options)

@@ -1,10 +1,11 @@
-"""The names that processes use on the server."""
+"""The names that processes use on the server, and how often they connected."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import socket
+
+import msgspec
 
 #: Passes the mark of its name to a child, so that the supervisor knows what a dead one held.
 MARK = "SKITTER_MARK"
@@ -17,4 +18,11 @@ def client_name(*, pid: int | None = None, mark: str | None = None) -> str:
 
 
 def new_mark() -> str:
-    return secrets.token_hex(4)
+    return os.urandom(4).hex()
+
+
+class ConnectionCount(msgspec.Struct):
+    """Counts the connections made. redis-py reconnects silently, and a new connection may lead to a
+    server that has restarted and lost data."""
+
+    made: int = 0

@@ -15,23 +15,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import redis.exceptions as problems
-from redis.asyncio import ConnectionPool, RedisCluster
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
-from redis.backoff import NoBackoff
-from redis.driver_info import DriverInfo
-from redis.retry import Retry as BlockingRetry
+import msgspec
 
 from skitter.errors import ServerUnfit, UsageError
-from skitter.frontier.addresses import GIVEN, bad_address, check_database, sentinel_client
-from skitter.frontier.blocking import blocking_client
-from skitter.frontier.failures import AWAY, is_a_trip, is_for_later, is_refusal, our_errors
-from skitter.frontier.redis_client import ConnectionCount, OurRedis, our_connection
+from skitter.frontier import problems
+from skitter.frontier.addresses import GIVEN, bad_address
+from skitter.frontier.client import ConnectionCount
+from skitter.frontier.failures import away, is_a_trip, is_for_later, is_refusal, our_errors
+from skitter.frontier.plain import PlainConnection, plain_address
 from skitter.frontier.replication import call_replicated, is_cluster
 from skitter.frontier.sync import SyncClient, has_loop, pause
 from skitter.redact import redact
-from skitter.settings.tables import OLDEST_SERVERS
+from skitter.settings.server import OLDEST_SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -58,16 +53,7 @@ async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Ser
             check_fitness(facts)
         yield server
     finally:
-        await _close(server.client)
-
-
-async def _close(client: Client) -> None:
-    """Close the client, and the connections to sentinels, which it leaves open."""
-    await client.aclose()
-    pool = getattr(client, "connection_pool", None)
-    if isinstance(pool, SentinelConnectionPool):
-        for sentinel in pool.sentinel_manager.sentinels:
-            await sentinel.aclose()
+        await server.client.aclose()
 
 
 @dataclass(slots=True)
@@ -138,7 +124,7 @@ class Server:
             while True:
                 try:
                     return await send()
-                except (*AWAY, OSError) as error:
+                except away() as error:
                     if is_refusal(error) or time.monotonic() > give_up_at:
                         raise
                     if self.on_away:
@@ -168,8 +154,7 @@ def check_process(opened_in: int) -> None:
         raise UsageError("this queue was opened in another process: open one in each.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFacts:
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a server reports about itself, as far as it matters to a frontier."""
 
     name: str
@@ -236,7 +221,6 @@ def check_fitness(facts: ServerFacts) -> None:
 
 
 def _client(url: str, password: str | None, connections: ConnectionCount) -> Client:
-    scheme = url.partition("://")[0]
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
         "socket_timeout": REPLY_S,
@@ -245,35 +229,23 @@ def _client(url: str, password: str | None, connections: ConnectionCount) -> Cli
     if password is not None:
         options["password"] = password
     if not has_loop():
-        return _sync_client(url, scheme, options)
-    once = Retry(NoBackoff(), 0)
+        return _sync_client(url, password, options)
+    from skitter.frontier.redis_client import redis_client
+
+    return redis_client(url, connections, options)
+
+
+def _sync_client(url: str, password: str | None, options: dict[str, Any]) -> SyncClient:
+    def make() -> Any:
+        from skitter.frontier.blocking import blocking_client
+
+        return blocking_client(url, named=GIVEN, retries=False, **options)
+
     try:
-        if scheme == "redis+cluster":
-            cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
-            return _watch_cluster(cluster, connections)
-        if scheme == "redis+sentinel":
-            master = sentinel_client(url, make=Sentinel, retry=once, **options)
-            return OurRedis(master.connection_pool, connections)
-        if scheme in ("redis", "rediss", "unix"):
-            check_database(url)
-            # Without it, each connection spends a millisecond looking up redis-py's version.
-            options["driver_info"] = DriverInfo()
-            return OurRedis(ConnectionPool.from_url(url, retry=once, **options), connections)
+        address = plain_address(url, password)
     except ValueError as error:
         raise bad_address(GIVEN, url, error) from None
-    raise bad_address(GIVEN, url)
-
-
-def _sync_client(url: str, scheme: str, options: dict[str, Any]) -> SyncClient:
-    if scheme != "redis+cluster":  # a cluster client retries what went to the wrong node
-        options = {**options, "retry": BlockingRetry(NoBackoff(), 0)}
-    return SyncClient(blocking_client(url, named=GIVEN, **options))
-
-
-def _watch_cluster(client: RedisCluster, connections: ConnectionCount) -> RedisCluster:
-    """Count the connections of its nodes: they use the class that the options name."""
-    options = client.connection_kwargs
-    options["connection_class"] = our_connection(options["connection_class"], connections)
-    for node in client.nodes_manager.startup_nodes.values():
-        node.connection_class = options["connection_class"]
-    return client
+    if address is None:
+        client = make()  # at once: it checks the URL, and a cluster is asked for its nodes
+        return SyncClient(lambda: client, is_cluster=url.startswith("redis+cluster:"))
+    return SyncClient(make, plain=PlainConnection(address, connect_s=CONNECT_S, reply_s=REPLY_S))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -11,12 +10,12 @@ import msgspec
 from skitter.frontier.delay import Delay, delay_of
 from skitter.frontier.host import LISTS, NEVER, HostRecord, open_host
 from skitter.frontier.wire import decode, open_record
+from skitter.model import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skitter.frontier.shard import Shard
-    from skitter.model import Request
     from skitter.settings import JobOptions
 
 TICKETS = 2**40  # as in lua/lib/score.lua
@@ -37,8 +36,7 @@ class Trouble(msgspec.Struct, frozen=True):
     priority: int | None = None  # its original one, if retries have lowered it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFacts:
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Where one fingerprint is, in every structure. None: not there."""
 
     fingerprint: str
@@ -139,8 +137,7 @@ def open_body(record: bytes) -> tuple[int, str, Request | None]:
         return 0, host[0].decode("utf-8", "replace") or "?", None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFacts:
+class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about one host, and which lists it is in."""
 
     name: str

@@ -6,9 +6,6 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import redis.exceptions as problems
-from redis.asyncio.sentinel import MasterNotFoundError
-
 from skitter.errors import (
     DiskFull,
     InfrastructureError,
@@ -19,21 +16,12 @@ from skitter.errors import (
     ServerUnreachable,
     SkitterError,
 )
+from skitter.frontier import problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: The server is down or changing roles: failover, loading, a cluster that votes or moves slots.
-AWAY = (
-    problems.ConnectionError,
-    problems.TimeoutError,
-    problems.ClusterError,
-    problems.SlotNotCoveredError,
-    problems.MasterDownError,
-    problems.ReadOnlyError,
-    problems.TryAgainError,
-)
 #: Errors without a class in redis-py, of a server that can take the call later: it runs a long
 #: script, its replicas are down, or it became a replica itself while we waited for one.
 LATER = ("BUSY ", "NOREPLICAS ", "UNBLOCKED ")
@@ -46,6 +34,22 @@ MISTAKEN = {
     "unknown command 'SENTINEL'": "is not a sentinel: use redis:// for a server, "
     "or the port of a sentinel, which is usually 26379.",
 }
+
+
+def away(*more: type[Exception]) -> tuple[type[Exception], ...]:
+    """The server is down or changing roles: failover, loading, a cluster that votes or moves
+    slots."""
+    return (
+        *more,
+        OSError,
+        problems.ConnectionError,
+        problems.TimeoutError,
+        problems.ClusterError,
+        problems.SlotNotCoveredError,
+        problems.MasterDownError,
+        problems.ReadOnlyError,
+        problems.TryAgainError,
+    )
 
 
 @contextmanager
@@ -61,7 +65,7 @@ def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
         raise ServerUnreachable(
             f"{where} is loading its data: try again in a moment, or watch its log."
         ) from error
-    except (*AWAY, problems.RedisClusterException, OSError) as error:
+    except away(problems.RedisClusterException) as error:
         if is_refusal(error):
             raise _refused(where, error) from error
         if mistaken := _mistaken(where, _whole(error)):
@@ -119,7 +123,7 @@ def is_refusal(error: BaseException) -> bool:
 
 def _reason(error: BaseException, where: str) -> str:
     """A short reason: redis-py lists every sentinel that is down, with all its settings."""
-    if isinstance(error, MasterNotFoundError):
+    if type(error).__name__ == "MasterNotFoundError":  # redis-py has two classes of that name
         away = len(re.findall(r" - [^,]*(?:Connection|Timeout)Error", str(error)))
         if away > where.count(","):  # all that the URL names
             return "no sentinel answers"

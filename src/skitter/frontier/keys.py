@@ -7,7 +7,7 @@ refers to a key by its name in this table; docs/reference/keys.md is generated f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 #: hash: job -> JSON of its layout
 JOBS = "skitter:jobs"
@@ -36,8 +36,7 @@ def job_prefix(job: str) -> str:
     return f"skitter:{{{job}:"
 
 
-@dataclass(frozen=True, slots=True)
-class KeySpec:
+class KeySpec(msgspec.Struct, frozen=True):
     """What a key holds. A family has one key per member: `queue:<host>`."""
 
     type: str
@@ -170,8 +169,7 @@ FLEET = "~fleet"
 OWN = "~own"
 
 
-@dataclass(frozen=True, slots=True)
-class ShardKeys:
+class ShardKeys(msgspec.Struct, frozen=True):
     """The keys of one shard of one job."""
 
     job: str

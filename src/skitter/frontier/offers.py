@@ -11,8 +11,7 @@ from skitter.domains import registrable_domain
 from skitter.errors import BadOption, TooBig
 from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.model import LANES
-from skitter.settings import FetchOptions, Layout, check_number, check_priority, options_of
-from skitter.settings.proxy import check_country
+from skitter.settings import Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def check_request(request: Request) -> None:
     if request.session:
         _check_slot(request.session, "session")
     if request.country:
+        from skitter.settings.proxy import check_country
+
         check_country(request.country)
 
 
@@ -152,6 +153,8 @@ def _check_fields(request: Request) -> None:
 
 def _check_limits(request: Request) -> None:
     """Apply the ranges of the settings that these fields override."""
+    from skitter.settings.fetch import FetchOptions
+
     for name, setting in (("timeout_s", "total_timeout_s"), ("max_body_mb", "max_body_mb")):
         option = next(one for one in options_of(FetchOptions) if one.name == setting)
         if (value := getattr(request, name)) is not None and not option.takes(value):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from skitter.frontier.wire import ms
 
@@ -28,8 +29,7 @@ class Trip(NamedTuple):
         return f"{self.host} {times} {self.url[:MAX_URL_CHARS]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
     """A request to a host: when our last one left, and how long this one would wait."""
 
     host: str

@@ -1,4 +1,4 @@
-"""Script calls as bytes."""
+"""Commands and script calls as bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from functools import lru_cache
 from typing import Any
 
 import hiredis
+
+
+def pack(words: tuple[Any, ...]) -> bytes:
+    """Pack a command, whose name may be of two words: CONFIG GET."""
+    name = words[0].split() if isinstance(words[0], str) else (words[0],)
+    packed: bytes = hiredis.pack_command((*name, *words[1:]))
+    return packed
 
 
 def pack_script(words: tuple[Any, ...]) -> bytes:

@@ -4,25 +4,55 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import hiredis
 import redis.exceptions as problems
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 
-from skitter.frontier.packing import pack_script
+from skitter.frontier.addresses import GIVEN, bad_address, check_database, sentinel_client
+from skitter.frontier.packing import pack, pack_script
+
+if TYPE_CHECKING:
+    from skitter.frontier.client import ConnectionCount
 
 READ_BYTES = 65_536
 
 
-@dataclass(slots=True)
-class ConnectionCount:
-    """Counts the connections made. redis-py reconnects silently, and a new connection may lead to a
-    server that has restarted and lost data."""
+def redis_client(
+    url: str, connections: ConnectionCount, options: dict[str, Any]
+) -> Redis | RedisCluster:
+    """An asyncio client for any of our URLs."""
+    scheme = url.partition("://")[0]
+    once = Retry(NoBackoff(), 0)
+    try:
+        if scheme == "redis+cluster":
+            cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+            return _watch_cluster(cluster, connections)
+        if scheme == "redis+sentinel":
+            master = sentinel_client(url, make=Sentinel, retry=once, **options)
+            return OurRedis(master.connection_pool, connections)
+        if scheme in ("redis", "rediss", "unix"):
+            check_database(url)
+            # Without it, each connection spends a millisecond looking up redis-py's version.
+            options["driver_info"] = DriverInfo()
+            return OurRedis(ConnectionPool.from_url(url, retry=once, **options), connections)
+    except ValueError as error:
+        raise bad_address(GIVEN, url, error) from None
+    raise bad_address(GIVEN, url)
 
-    made: int = 0
+
+def _watch_cluster(client: RedisCluster, connections: ConnectionCount) -> RedisCluster:
+    """Count the connections of its nodes: they use the class that the options name."""
+    options = client.connection_kwargs
+    options["connection_class"] = our_connection(options["connection_class"], connections)
+    for node in client.nodes_manager.startup_nodes.values():
+        node.connection_class = options["connection_class"]
+    return client
 
 
 class OurRedis(Redis):
@@ -60,10 +90,13 @@ class OurRedis(Redis):
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Also when cancelled: redis-py closes each connection in a task, and a cancellation ends
-        those before they begin."""
+        those before they begin. And those to sentinels, which redis-py leaves open."""
         pool: Any = self.connection_pool
         try:
             await super().aclose(close_connection_pool)
+            if isinstance(pool, SentinelConnectionPool):
+                for sentinel in pool.sentinel_manager.sentinels:
+                    await sentinel.aclose()
         finally:
             for connection in (*pool._available_connections, *pool._in_use_connections):
                 connection._close()
@@ -126,8 +159,7 @@ class _Ours:
     def pack_command(self, *args: Any) -> list[bytes]:
         """Pack with hiredis, which halves the client's time for a batch. redis-py does so only in
         its blocking client."""
-        words = args[0].split() if isinstance(args[0], str) else (args[0],)  # "CONFIG GET"
-        return [hiredis.pack_command((*words, *args[1:]))]
+        return [pack(args)]
 
     async def send_packed_command(self: Any, command: Any, check_health: bool = True) -> None:
         """With a timeout, but not redis-py's `asyncio.wait_for`: in Python 3.11 that creates a task

@@ -8,15 +8,15 @@ repeated call writes too (lua/lib/answers.lua), or WAIT would have nothing to wa
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import redis.exceptions as problems
-from redis.asyncio import Redis, RedisCluster
-from redis.asyncio.cluster import PipelineCommand
-
+from skitter.frontier import problems
 from skitter.frontier.sync import SyncClient
 
-Client = Redis | RedisCluster | SyncClient
+if TYPE_CHECKING:
+    from redis.asyncio import Redis, RedisCluster
+
+    Client = Redis | RedisCluster | SyncClient
 
 REPLICAS, WAIT_MS = 1, 1000
 #: Begins like the server's own error when min-replicas-to-write is not met: failures.LATER
@@ -24,8 +24,6 @@ MISSING = (
     f"NOREPLICAS no replica has confirmed a call within {WAIT_MS / 1000:.0f} s; "
     'durability = "replicated" needs one'
 )
-#: The key is, or seems to be, on another node.
-ELSEWHERE = (problems.AskError, problems.ConnectionError, problems.TimeoutError)
 
 
 async def call_replicated(client: Client, key: str, *words: Any) -> Any:
@@ -50,6 +48,8 @@ def is_cluster(client: Client) -> bool:
 @cache
 def _is_cluster_class(kind: type) -> bool:
     """Cached, as every call needs it, and issubclass is slow for a class with abstract bases."""
+    from redis.asyncio import RedisCluster
+
     return issubclass(kind, RedisCluster)
 
 
@@ -58,9 +58,11 @@ async def _together(client: Any, key: str, commands: Any) -> list[Any]:
     per command and would leave WAIT with the old node."""
     if isinstance(client, SyncClient):
         return await client.together(key, commands)
-    if isinstance(client, RedisCluster):
+    if is_cluster(client):
+        from redis.asyncio.cluster import PipelineCommand
+
         sent = [PipelineCommand(at, *command) for at, command in enumerate(commands)]
-        await client.get_node_from_key(key).execute_pipeline(sent)  # type: ignore[union-attr]
+        await client.get_node_from_key(key).execute_pipeline(sent)
         return [one.result for one in sent]
     pipe = client.pipeline(transaction=False)
     for command in commands:
@@ -71,11 +73,12 @@ async def _together(client: Any, key: str, commands: Any) -> list[Any]:
 
 async def _to_node(client: Client, key: str, commands: Any) -> list[Any]:
     """As `_together`, on a cluster, where the key may have moved."""
+    elsewhere = (problems.AskError, problems.ConnectionError, problems.TimeoutError)
     try:
         answers = await _together(client, key, commands)
-        if isinstance(answers[0], ELSEWHERE):
+        if isinstance(answers[0], elsewhere):
             raise answers[0]
-    except ELSEWHERE as error:
+    except elsewhere as error:
         await client.execute_command("EXISTS", key)  # makes the client learn where it is now
         raise problems.TryAgainError(str(error)) from error
     return answers

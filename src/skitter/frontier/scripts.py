@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from skitter.frontier.keys import SHARD_KEYS
 from skitter.settings import JOB_OPTIONS
@@ -71,8 +72,7 @@ class Code(IntEnum):
     EXTENDED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(msgspec.Struct, frozen=True):
     """The comment at the top of a Lua file, parsed."""
 
     summary: str
@@ -85,8 +85,7 @@ class Header:
     cost: str
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(msgspec.Struct, frozen=True):
     """One verb, assembled and ready to load."""
 
     name: str
@@ -198,7 +197,7 @@ def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
     if unknown:
         raise ValueError(f"Lua names keys that keys.py does not know: {sorted(unknown)}")
     named = tuple(key for key in keys if key in words or key in own.keys)
-    return replace(own, keys=named, argv=tuple(argv))
+    return msgspec.structs.replace(own, keys=named, argv=tuple(argv))
 
 
 def _without_unused(libs: list[str], verb: str) -> list[str]:

@@ -5,16 +5,18 @@ Only this module and lua/lib/seen.lua know which of the two a job uses.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from skitter.frontier.scan import scan_names
+from skitter.settings import Bloom
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from skitter.frontier.shard import Shard
-    from skitter.settings import Bloom, Layout
+    from skitter.settings import Layout
 
 KEYS = ("seen", "bloom")
 _FIELDS = ("bloom_blocks", "bloom_hashes")
@@ -65,8 +67,7 @@ class ExactSet:
                 yield Bucket(number, buckets, members)
 
 
-@dataclass(frozen=True, slots=True)
-class BloomFilter:
+class BloomFilter(msgspec.Struct, frozen=True):
     """Takes less memory, but mistakes some new fingerprints for seen ones."""
 
     bloom: Bloom

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections import defaultdict
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.errors import JobDamaged
 from skitter.frontier.scripts import script
+from skitter.frontier.sync import turnstile
 from skitter.frontier.verbs import Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from skitter.frontier.connection import Server
     from skitter.frontier.keys import ShardKeys
@@ -32,8 +33,8 @@ class Shard(Verbs):
     #: Server milliseconds, for tests and simulation. None: the server's own clock.
     clock: Callable[[], int] | None = None
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
-    _turns: defaultdict[str, asyncio.Lock] = field(
-        default_factory=lambda: defaultdict(asyncio.Lock)
+    _turns: defaultdict[str, AbstractAsyncContextManager[None]] = field(
+        default_factory=lambda: defaultdict(turnstile)
     )
     _keys: dict[str, list[str]] = field(default_factory=dict)
     _leased_at: float = -math.inf

@@ -8,24 +8,30 @@ through a loop.
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import time
+from contextlib import nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import redis
-import redis.exceptions as problems
-
-from skitter.frontier.packing import pack_script
+from skitter.frontier import problems
+from skitter.frontier.packing import pack, pack_script
+from skitter.frontier.replies import READERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from skitter.frontier.plain import PlainConnection
 
 T = TypeVar("T")
 
 
 def has_loop() -> bool:
-    """Whether an event loop runs in this thread, which must not be blocked."""
-    return asyncio._get_running_loop() is not None
+    """Whether an event loop runs in this thread, which must not be blocked. Does not import asyncio
+    to find out: no loop runs before somebody has."""
+    running = getattr(sys.modules.get("asyncio.events"), "_get_running_loop", None)
+    return running is not None and running() is not None
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
@@ -42,6 +48,8 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
 async def pause(seconds: float) -> None:
     """Sleep."""
     if has_loop():
+        import asyncio
+
         await asyncio.sleep(seconds)
     else:
         time.sleep(seconds)  # noqa: ASYNC251  blocks nobody else
@@ -49,22 +57,50 @@ async def pause(seconds: float) -> None:
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
     """Call a blocking function; in a thread, if a loop runs."""
-    return await asyncio.to_thread(function, *args) if has_loop() else function(*args)
+    if not has_loop():
+        return function(*args)
+    import asyncio
+
+    return await asyncio.to_thread(function, *args)
+
+
+def turnstile(at_once: int = 1) -> AbstractAsyncContextManager[None]:
+    """Lets that many tasks in at a time. Without a loop there are no tasks."""
+    if not has_loop():
+        return nullcontext()
+    import asyncio
+
+    return asyncio.Lock() if at_once == 1 else asyncio.Semaphore(at_once)
 
 
 class SyncClient:
-    """redis-py's blocking client, with those methods of the asyncio client that a frontier uses."""
+    """A blocking client with those methods of the asyncio client that a frontier uses.
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self.is_cluster = isinstance(client, redis.RedisCluster)
-        self._connection: Any = (
-            None  # for scripts: nearly all calls, and they need nothing of the client
-        )
+    Scripts, which are nearly all calls, and plain reads go over one connection that it keeps. The
+    rest is left to redis-py's client, which is made when it is needed.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        *,
+        is_cluster: bool = False,
+        plain: PlainConnection | None = None,
+    ) -> None:
+        self._make = make
+        self.is_cluster = is_cluster
+        self._plain = plain
+        self._connection: Any = plain  # None: one of redis-py's, for scripts only
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._make()
 
     async def execute_command(self, *words: Any, **reading: Any) -> Any:
         if words[0] == "EVALSHA" and not self.is_cluster:
-            return self._exchange(words)
+            return self._exchange(pack_script(words))
+        if self._plain and (read := READERS.get(words[0])) and "WITHSCORES" not in words:
+            return read(self._exchange(pack(words)))
         return self._client.execute_command(*words, **reading)
 
     async def script_load(self, source: str) -> Any:
@@ -88,18 +124,20 @@ class SyncClient:
     async def aclose(self) -> None:
         if self._connection:
             self._connection.disconnect()
+        if "_client" not in vars(self):
+            return
         self._client.close()
         pool = getattr(self._client, "connection_pool", None)
         for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
             sentinel.close()
 
-    def _exchange(self, words: tuple[Any, ...]) -> Any:
+    def _exchange(self, packed: bytes) -> Any:
         if self._connection is None:
             self._connection = self._client.connection_pool.get_connection()
         try:
             if not self._connection.is_connected:
                 self._connection.connect()  # with sentinels: to the current master
-            self._connection.send_packed_command((pack_script(words),))
+            self._connection.send_packed_command((packed,))
             return self._connection.read_response()
         except problems.ResponseError:
             raise

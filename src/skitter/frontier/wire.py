@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -160,6 +159,8 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         return [await todo[0]]  # the usual case, without a task
     if not has_loop():
         return await _in_turn(todo)
+    import asyncio
+
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in todo]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+from skitter.metrics.histogram import Histogram
+
 if TYPE_CHECKING:
-    from skitter.metrics.histogram import Histogram
     from skitter.metrics.spread import Spread
 
 
@@ -32,10 +34,9 @@ class Row(NamedTuple):
         )
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(msgspec.Struct):
     """Metrics by their names in the catalogue."""
 
-    counts: Counter[str] = field(default_factory=Counter)
-    timings: dict[str, Histogram] = field(default_factory=dict)
-    tables: dict[str, dict[str, Row]] = field(default_factory=dict)  # by table and member
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    timings: dict[str, Histogram] = msgspec.field(default_factory=dict)
+    tables: dict[str, dict[str, Row]] = msgspec.field(default_factory=dict)  # by table and member

@@ -6,9 +6,10 @@ relative error of 2.2 %, and an exponential histogram of schema 4 (OpenTelemetry
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import ceil, log2
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,11 +38,10 @@ def middle_ms(bucket: int) -> float:
     return upper_ms(bucket) * 2 / (1 + _GAMMA)
 
 
-@dataclass(slots=True)
-class Histogram:
+class Histogram(msgspec.Struct):
     """A distribution of durations. Merging adds buckets, without any loss."""
 
-    buckets: dict[int, int] = field(default_factory=dict)
+    buckets: dict[int, int] = msgspec.field(default_factory=dict)
     sum_ms: float = 0.0
 
     def add(self, ms: float) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import Final, NamedTuple
+
+import msgspec
 
 
 class Grain(NamedTuple):
@@ -26,8 +27,7 @@ TABLE_GRAINS: Final = (Grain(3600, 2 * DAY_S),)
 MAX_POINTS: Final = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """The points of a chart: `count` of them from `start` on, `step_s` apart."""
 
     start: int

@@ -14,8 +14,9 @@ from skitter.settings.option import options_of
 from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.safety import Safety
+from skitter.settings.server import Settings
 from skitter.settings.sessions import SessionPool
-from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
+from skitter.settings.tables import LogOptions, OutputOptions, Workers
 from skitter.settings.visits import Visits
 
 T = TypeVar("T", FetchOptions, Workers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
 
@@ -21,6 +20,8 @@ _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 @cache
 def honest_user_agent(contact: str = PROJECT_URL) -> str:
     """Name the product and where to complain: a URL, or `mailto:you@example.com`."""
+    from importlib.metadata import version  # slow to import
+
     release = ".".join(version("skitter").split(".")[:2])  # defined in pyproject.toml only
     return f"Skitter/{release} (+{contact})"
 

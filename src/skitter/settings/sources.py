@@ -17,10 +17,9 @@ from skitter.settings.config import Config
 from skitter.settings.fetch import FetchOptions, check_ca_file
 from skitter.settings.option import Option, Table, options_of
 from skitter.settings.proxy import Route, make_route
-from skitter.settings.tables import TABLES, Settings
+from skitter.settings.server import FILE, PROJECT, Settings, files
+from skitter.settings.tables import TABLES
 
-FILE = "skitter.toml"
-PROJECT = "pyproject.toml"
 PROXY = "proxy"
 DEFAULT = "default"
 OPTIONS: dict[str, Option] = {
@@ -76,17 +75,8 @@ def _table(table: type[T], name: str, found: Mapping[str, tuple[Any, str]]) -> T
         raise BadOption(said, error.value, error.expected) from None
 
 
-def find_server(redis_url: str | None = None, directory: Path | str | None = None) -> Settings:
-    """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then skitter.toml; then the
-    embedded server. Of the other tables only what is set is checked: every process starts with
-    this call."""
-    if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
-        raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
-    said = {
-        "server.redis_url": redis_url,
-        "server.directory": None if directory is None else Path(directory),
-    }
-    given = {key: value for key, value in said.items() if value is not None}
+def resolve_server(given: Mapping[str, Any]) -> Settings:
+    """As `resolve`, for one table: of the others only what is set is checked."""
     return _table(Settings, "server", ChainMap(*_layers(given, find_file())))
 
 
@@ -230,18 +220,13 @@ class File:
 
 
 def find_file() -> File | None:
-    """The nearest one, from the working directory upwards. In parent folders, only a file owned by
-    us or root: anyone who can write to /tmp must not choose other people's proxies."""
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:  # it was deleted
-        return None
-    for folder in (here, *here.parents):
-        for name in (FILE, PROJECT):
-            if (path := folder / name).is_file() and (file := _load(path)):
-                if folder != here:
-                    _check_owner(path)
-                return file
+    """The nearest one. In parent folders, only a file owned by us or root: anyone who can write to
+    /tmp must not choose other people's proxies."""
+    for path in files():
+        if file := _load(path):
+            if path.parent != Path.cwd():
+                _check_owner(path)
+            return file
     return None
 
 
@@ -257,8 +242,6 @@ def _load(path: Path) -> File | None:
     """None: a pyproject.toml that does not mention us."""
     try:
         text = path.read_text(encoding="utf-8")
-        if path.name == PROJECT and "skitter" not in text:  # parsing a long one is slow
-            return None
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == PROJECT:  # not ours to check

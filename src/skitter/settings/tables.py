@@ -1,4 +1,4 @@
-"""All tables; defined here are workers, output, log and server."""
+"""All tables; defined here are workers, output and log."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from skitter.settings.option import Table, option
 from skitter.settings.proxy import RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.safety import Safety
+from skitter.settings.server import Settings
 from skitter.settings.sessions import SessionPool
 from skitter.settings.visits import Visits
 
-#: The first versions with script flags; there is no Valkey below 7.2.
-OLDEST_SERVERS = {"redis": (7, 0), "valkey": (7, 2)}
 PROCESSES = "a number from 1 to 1000, cores or auto"
 
 
@@ -90,21 +89,6 @@ class LogOptions(Table):
     )
     file: Path | None = option(None, "Also write the log to this file.", flag="--log-file")
     format: Literal["text", "json"] = option("text", "Format of the log file.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(Table):
-    """Where the state is kept: a server given by URL, or the embedded one in a directory."""
-
-    redis_url: str | None = option(
-        None,
-        "Redis or Valkey server, such as redis://host:6379. Default: the embedded one.",
-        variable="SKITTER_REDIS_URL",
-        secret=True,
-    )
-    directory: Path = option(
-        Path(".skitter"), "Directory of the embedded server.", variable="SKITTER_DIR"
-    )
 
 
 #: Every table by name: in TOML, in variables and for -s.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from skitter.errors import BadOption, BadURL
 from skitter.patterns import compile_patterns, first_match
@@ -14,8 +15,7 @@ BELOW: Final = "*."
 HOSTS: Final = "hosts such as docs.example.com or *.example.com, with spaces between them"
 
 
-@dataclass(frozen=True, slots=True)
-class Widening:
+class Widening(msgspec.Struct, frozen=True):
     """What an operator adds to a scope. It does not cover addresses: each worker's own
     configuration decides which may be connected to."""
 

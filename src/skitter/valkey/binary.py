@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skitter.errors import ServerFailed, ServerUnfit
-from skitter.settings.tables import OLDEST_SERVERS
+from skitter.settings.server import OLDEST_SERVERS
 
 #: Names the valkey-server or redis-server to start instead of the bundled one.
 VARIABLE: Final = "SKITTER_SERVER"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,7 +48,8 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     if frontier.layout.shards > 1:
         values |= {"shards": frontier.layout.shards}
     if create:
-        values |= {"state": stored_state(State.RUNNING), "born": secrets.randbelow(2**53)}
+        born = int.from_bytes(os.urandom(8)) >> 11  # 53 bits: Lua counts in floats
+        values |= {"state": stored_state(State.RUNNING), "born": born}
     await write_control(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from skitter.frontier.facts import HostFacts, host_facts, ticket_of
 from skitter.frontier.scan import scan_names
@@ -19,8 +20,7 @@ EXPLAINS_S = 2.0
 LOOK_AT = 5000  # hosts: more would take too long for an estimate
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """The host that will finish last."""
 
     host: str

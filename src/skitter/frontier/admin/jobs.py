@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,6 +29,7 @@ from skitter.frontier.options import has_options, options_of
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.shard import Shard
 from skitter.frontier.states import PURGE, open_state
+from skitter.frontier.sync import turnstile
 from skitter.frontier.wire import side_by_side
 from skitter.settings import JobOptions, Layout, check_job_name
 
@@ -58,7 +58,7 @@ async def for_each_job(
 ) -> dict[str, T]:
     """Call `look` for all jobs. A job that is damaged or just purged does not hide the others."""
     found: dict[str, T] = {}
-    free = asyncio.Semaphore(LOOKS_AT_ONCE)
+    free = turnstile(LOOKS_AT_ONCE)
 
     async def look_at(job: str) -> None:
         async with free:

@@ -11,12 +11,12 @@ import msgspec
 from skitter.errors import UsageError
 from skitter.frontier.wire import decode, encode
 from skitter.quality import History, Window, judge
-from skitter.settings import QualityOptions, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import QualityOptions
 
 #: Limits per job: handlers, and columns (a field and a type) per handler. With observe.lua's
 #: WINDOWS and 5 bytes per number, that is at most 850 KB; a handler with 10 fields takes 2 KB.
@@ -80,6 +80,8 @@ async def keep_thresholds(frontier: Frontier, options: QualityOptions) -> None:
 
 async def thresholds(frontier: Frontier) -> QualityOptions:
     """The thresholds of the last run; before the first, those configured here."""
+    from skitter.settings.quality import QualityOptions
+
     kept = await frontier.home.command("GET", "thresholds")
     try:
         return msgspec.convert(decode(kept), QualityOptions) if kept else _configured(frontier)
@@ -88,6 +90,8 @@ async def thresholds(frontier: Frontier) -> QualityOptions:
 
 
 def _configured(frontier: Frontier) -> QualityOptions:
+    from skitter.settings.sources import resolve  # declares every option there is
+
     return resolve(job=frontier.job).quality
 
 
@@ -95,8 +99,11 @@ async def find_bad(
     frontier: Frontier, options: QualityOptions | None = None, *, since: float = 0.0
 ) -> list[str]:
     """Describe what got worse. `since` skips earlier pages, by the server's clock."""
+    histories = await read_quality(frontier)
+    if not histories:
+        return []
     options = options or await thresholds(frontier)
-    return [str(one) for one in judge(await read_quality(frontier), options, since=since)]
+    return [str(one) for one in judge(histories, options, since=since)]
 
 
 def _window(row: Sequence[int], columns: Sequence[str]) -> Window:

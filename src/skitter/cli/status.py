@@ -1,0 +1,177 @@
+"""What `skitter status` shows. Imports little: people and scripts call it again and again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skitter.app import open_server
+from skitter.cli import garbage
+from skitter.cli.output import emit_json, emit_line, grid, pairs, print_progress, say
+from skitter.frontier.admin.warnings import LATE_S
+from skitter.frontier.sync import pause, run_sync
+from skitter.report import kept_out, some
+from skitter.settings import find_server
+from skitter.watch import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skitter.model import Stats
+    from skitter.settings import Settings
+    from skitter.watch import Overview
+
+EVERY_S = 2.0
+_KINDS = {"celery": "celery pump", "scrapy": "scrapy node"}
+_COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
+
+
+def show_status(
+    job: str | None,
+    *,
+    watch: bool,
+    redis: str | None,
+    directory: Path | None,
+    as_json: bool,
+) -> None:
+    """One look needs no event loop, whose import takes longer. With many jobs, each look is faster
+    in a loop."""
+    work = _look(find_server(redis, directory), job, watch=watch, as_json=as_json)
+    if not watch:
+        run_sync(work)
+        return
+    import uvloop
+
+    uvloop.run(work)
+
+
+async def _look(where: Settings, job: str | None, *, watch: bool, as_json: bool) -> None:
+    async with open_server(where, progress=print_progress) as server:
+        watcher = Watcher(server)
+        while True:
+            now = [await watcher.look(job)] if job else await watcher.look_at_all(print_progress)
+            _show(now, one=job is not None, as_json=as_json, watch=watch)
+            if not watch:
+                return
+            sys.stdout.flush()  # somebody may be watching through a pipe
+            await pause(EVERY_S)
+
+
+def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None:
+    if as_json:
+        (emit_line if watch else emit_json)(now[0] if one else now)
+    elif one and not watch:
+        pairs(_status_rows(now[0]))
+    elif not now:
+        say("There are no jobs yet: `skitter push JOB URL` creates one.")
+    else:
+        columns = ["job", "state", *_COUNTS, *(["done/s"] if watch else [])]
+        grid(columns, [_status_cells(each, watch=watch) for each in now])
+        for each in now:
+            for note in each.notes:
+                print_progress(f"{each.job}: {note}")
+
+
+def _status_cells(look: Overview, *, watch: bool) -> list[object]:
+    counts = (getattr(look, name) for name in _COUNTS)
+    return [look.job, look.status, *counts, *([round(look.pages_per_s)] if watch else [])]
+
+
+def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
+    yield "job", look.job
+    yield "state", look.status
+    for note in look.notes:
+        yield "trouble", note
+    for name in _COUNTS:
+        yield name, f"{getattr(look, name):,}"
+    yield "hosts", f"{look.hosts:,}"
+    processes = sorted(look.processes.items())
+    kinds = (some(number, _KINDS.get(kind, kind)) for kind, number in processes)
+    yield "at work", ", ".join(kinds) or "none"
+    if look.silent_workers:
+        yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"
+    if look.fed:
+        yield "fed", f"{some(look.fed, 'message')} waiting for a worker"
+    yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
+    yield (
+        "so far",
+        f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
+    )
+    yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
+    if look.kept_out:
+        yield "excluded", kept_out(look.kept_out)
+    yield from _rare_rows(look)
+
+
+def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
+    """Counts that are zero for most jobs."""
+    job = stats.job
+    rows = (
+        ("refused", stats.refused, "link", "beyond max_depth, or found while draining"),
+        ("rejected", stats.rejected, "item", f"so far: `skitter rejected {job}`"),
+        ("blocked", stats.blocked, "block page", "so far: those hosts are left alone for a while"),
+        (
+            "incidents",
+            stats.incidents,
+            "refusal",
+            f"by hosts, which are asked less often: `skitter hosts {job}`",
+        ),
+        (
+            "left out",
+            stats.undeclared,
+            "value",
+            "of fields that the item type does not declare",
+        ),
+        ("skipped", stats.skipped, "page", "of a type that the spider does not accept"),
+        (
+            "capped",
+            stats.capped,
+            "page",
+            f"with more items or links than the limit: `skitter logs {job}`",
+        ),
+        ("shelved", stats.shelved, "pending URL", "on hosts that reached max_pages_per_host"),
+        ("unchanged", stats.unchanged, "visit", "to unchanged pages: no handler ran"),
+        ("changed", stats.changed, "visit", "to changed pages"),
+        ("gone", stats.gone, "visit", "to pages that are gone (404, 410): now dead letters"),
+        ("revisits", stats.revisits, "page", f"to visit again, {stats.due:,} of them now"),
+        (
+            "trapped",
+            stats.trapped,
+            "URL",
+            f"held, as if in a trap: `skitter why {job} URL` names its shape",
+        ),
+        ("dropped", stats.dropped, "dead letter", "removed"),
+        ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),
+    )
+    yield from ((name, f"{some(count, what)} {says}") for name, count, what, says in rows if count)
+
+
+#: How `show_plainly` reads options: their names here, and whether a value follows.
+_OPTIONS = {
+    "--watch": ("watch", False),
+    "-w": ("watch", False),
+    "--redis": ("redis", True),
+    "--dir": ("directory", True),
+    "--json": ("as_json", False),
+}
+
+
+def show_plainly(words: Sequence[str]) -> bool:
+    """Do as the words say, if they are plain enough. False: typer reads them, helps and refuses."""
+    given: dict[str, Any] = {"watch": False, "redis": None, "directory": None, "as_json": False}
+    jobs: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, has_value = _OPTIONS.get(word, ("", False))
+        if name:
+            given[name] = next(rest, "-") if has_value else True
+        else:
+            jobs.append(word)
+    if len(jobs) > 1 or any(str(one).startswith("-") for one in (*jobs, *given.values())):
+        return False
+    if given["directory"] is not None:
+        given["directory"] = Path(given["directory"])
+    garbage.begin()
+    show_status(jobs[0] if jobs else None, **given)
+    return True
