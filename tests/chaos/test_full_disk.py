@@ -73,6 +73,26 @@ def test_a_server_that_cannot_write_what_it_accepted_is_not_stopped(disk, monkey
         assert queue.stats().seen == accepted > 0
 
 
+def test_a_disk_that_was_full_after_a_rewrite_leaves_a_file_that_can_be_read(disk):
+    """The server leaves a gap of zeros in it, and would not start again."""
+    server = start(disk)
+    with Redis.from_url(server.url) as client, URLQueue("job", redis=server.url) as queue:
+        queue.push("https://b.test/0")
+        client.bgrewriteaof()
+        until(lambda: (disk / "appendonlydir/appendonly.aof.2.base.rdb").exists())
+        queue.push("https://b.test/1")  # the next write begins within a block, and fits in part
+        filler = fill_disk(disk)
+        accepted = push_until_refused(queue)
+        filler.unlink()
+        until(lambda: client.info("persistence")["aof_last_write_status"] == "ok")
+        queue.push("https://b.test/2")
+    assert b"\r\n\0" in (disk / "appendonlydir/appendonly.aof.2.incr.aof").read_bytes()
+    stop(disk)
+
+    with URLQueue("job", redis=start(disk).url) as queue:
+        assert queue.stats().seen == accepted + 3
+
+
 def test_a_kill_while_the_disk_is_full_takes_the_last_answer_along_as_a_whole(disk):
     server = start(disk)
     with URLQueue("job", redis=server.url) as queue:

@@ -436,7 +436,7 @@ def test_a_port_in_use_is_named_with_the_log(directory):
 def test_a_damaged_file_is_reported_and_left_as_it_is(directory):
     with hold(directory):
         [file] = (directory / "appendonlydir").glob("*.incr.aof")
-    damaged = b"*1\r\n$4\r\nPING\r\n" + b"\0" * 100 + b"*1\r\n$4\r\nPING\r\n"
+    damaged = b"*1\r\n$4\r\nPING\r\n" + b"\0" * 100 + b"NG\r\n*1\r\n$4\r\nPING\r\n"
     file.write_bytes(damaged)
     with pytest.raises(ServerFailed, match=r"append only file.*valkey\.log"), hold(directory):
         pass

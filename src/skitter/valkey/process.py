@@ -16,6 +16,7 @@ from redis.retry import Retry
 
 from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
 from skitter.valkey import config, locks
+from skitter.valkey.append_only import mend
 from skitter.valkey.binary import environment, examine_binary
 from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
@@ -112,7 +113,11 @@ def spawn(server: EmbeddedServer, options: ServerOptions, progress: Progress | N
         _run(binary, server.directory, output=log, lock=lock)
     if not is_ready(server, progress):
         log_text = server.log.read_bytes()[log_start:].decode(errors="replace")
-        raise _not_started(server, log_text)
+        if not mend(server.directory, log_text):
+            raise _not_started(server, log_text)
+        if progress:
+            progress("closed a gap that a full disk left in the append-only file: starting again")
+        spawn(server, options, progress)
 
 
 def _not_started(server: EmbeddedServer, log_text: str) -> InfrastructureError:
