@@ -27,10 +27,10 @@ def disk(short_dir, job):
     unmount_disk(place)
 
 
-def push_until_refused(queue: URLQueue) -> int:
+def push_until_refused(queue: URLQueue, site: str = "https://a.test") -> int:
     for number in count():
         try:
-            queue.push(f"https://a.test/{number}")
+            queue.push(f"{site}/{number}")
         except InfrastructureError:
             return number
     raise AssertionError
@@ -91,6 +91,28 @@ def test_a_disk_that_was_full_after_a_rewrite_leaves_a_file_that_can_be_read(dis
 
     with URLQueue("job", redis=start(disk).url) as queue:
         assert queue.stats().seen == accepted + 3
+
+
+def test_a_disk_that_is_full_twice_after_a_rewrite_costs_nothing(disk, monkeypatch):
+    """The second time, the server would cut off what it has written since the first."""
+    monkeypatch.setenv("SKITTER_DIR", str(disk))
+    server, accepted = start(disk), 0
+    with Redis.from_url(server.url) as client, URLQueue("job") as queue:
+        client.bgrewriteaof()
+        until(lambda: (disk / "appendonlydir/appendonly.aof.2.base.rdb").exists())
+        for host in "abc":
+            for number in range(3):
+                accepted += queue.push(f"https://{host}.test/before/{number}")
+            if host == "c":
+                break
+            filler = fill_disk(disk)
+            accepted += push_until_refused(queue, f"https://{host}.test")
+            filler.unlink()
+            until(lambda: client.info("persistence")["aof_last_write_status"] == "ok")
+    stop(disk)
+
+    with URLQueue("job") as queue:
+        assert queue.stats().seen == accepted
 
 
 def test_a_kill_while_the_disk_is_full_takes_the_last_answer_along_as_a_whole(disk):

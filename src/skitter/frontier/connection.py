@@ -10,7 +10,7 @@ import os
 import random
 import re
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,7 @@ class Server:
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
     pid: int = field(default_factory=os.getpid)
     directory: Path | None = None  # of an embedded one
+    was_full: bool = False  # the disk of an embedded one, when it refused a call
 
     async def command(self, *words: Any, **reading: Any) -> Any:
         """Run a plain command. Only for commands that may run twice. `reading` goes to the client's
@@ -104,11 +105,23 @@ class Server:
             send = partial(call_replicated, self.client, keys[0], *words)
         else:
             check_process(self.pid)
+            if self.was_full:
+                await self._rewrite_file()
             try:  # the fast path, for nearly all calls
                 return await self.client.execute_command(*words)
             except (problems.RedisError, OSError, AttributeError) as error:
+                self.was_full |= self.directory is not None and "MISCONF" in str(error)
                 send = partial(self._again, [error], words)
         return await self._answered(partial(self._loaded, script, send))
+
+    async def _rewrite_file(self) -> None:
+        """Once there is room again: if the disk fills up twice while the server writes to the same
+        file, the second time cuts off what it has written since (valkey/append_only.py)."""
+        with suppress(problems.RedisError, OSError):
+            info: Any = await self.client.execute_command("INFO", "persistence")
+            if info["aof_last_write_status"] == "ok":
+                self.was_full = False
+                await self.client.execute_command("BGREWRITEAOF")  # refused: another one has asked
 
     async def _again(self, failed: list[Exception], words: tuple[Any, ...]) -> Any:
         """Raise the error of the fast path as the first attempt, then send."""
