@@ -21,6 +21,7 @@ from disks import mount_disk, unmount_disk
 from skitter.frontier.admin.dead import Filter, dead_letters, revive
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
+from skitter.frontier.wire import open_record
 from skitter.valkey import ServerOptions, start, stop
 from storm.processes import Kept, end_all, processes_of
 from storm.scenes import OUT, Scene
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from storm.site import Site
-
-DISK = "64m"
 
 
 @dataclass
@@ -46,12 +45,13 @@ class Crawl:
     helpers: list[Kept] = field(default_factory=list)
     disks: list[Path] = field(default_factory=list)  # small ones, of the server and the output
     may_be_unwritten: bool = False  # the server's disk was full: its last answers may be in memory
+    has_rewritten: bool = False  # its file, since it started
 
     def prepare(self, site: Site) -> None:
         self.folder.mkdir()
         (self.folder / "spider.py").write_text(self.scene.spider(site))
         for place in (self.server_directory, (self.folder / OUT).parent):
-            if not mount_disk(place, size=DISK):  # it takes root
+            if not mount_disk(place, size=self.scene.disk):  # it takes root
                 self.disks.append(place)
         self.start_server()
         environment = self.environment | self.scene.environment(self.folder)
@@ -96,6 +96,7 @@ class Crawl:
         """All that it answers is written, whatever else the disk has to do: see chaos/rig.py."""
         self.free_disk(self.server_directory)
         start(self.server_directory, ServerOptions(port=self.wire.server_port))
+        self.has_rewritten = False
         with Redis(port=self.wire.server_port) as client:
             client.config_set("appendfsync", "no")
 
@@ -110,6 +111,18 @@ class Crawl:
                 status = client.info("persistence")["aof_last_write_status"]
                 self.may_be_unwritten = status != "ok"
         return not self.may_be_unwritten
+
+    async def waiting(self) -> set[str]:
+        """The URLs that the server has, where no process takes any: read past the wire."""
+        async with connect(f"redis://127.0.0.1:{self.wire.server_port}") as server:
+            frontier = await open_job(server, "storm")
+            records = [await shard.command("HVALS", "task") for shard in frontier.shards]
+            return {open_record(one)[2].url for part in records for one in part}
+
+    def rewrite_file(self) -> None:
+        self.has_rewritten = True
+        with suppress(RedisError), Redis(port=self.wire.server_port, socket_timeout=1) as client:
+            client.bgrewriteaof()
 
     def limit_memory(self, most: int) -> None:
         with suppress(RedisError), Redis(port=self.wire.server_port) as client:

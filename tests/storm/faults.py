@@ -192,13 +192,24 @@ async def fill_memory(storm: Storm) -> bool:
 
 
 async def fill_a_disk(storm: Storm) -> bool:
-    """That of the server or of the output."""
+    """That of the server or of the output. Not if the server has rewritten its file: filled twice,
+    it would lose answers, unless it is embedded (tests/chaos/test_full_disk.py)."""
     if storm.server_is_away or not storm.crawl.disks:
         return False
     place = storm.chance.choice(storm.crawl.disks)
+    if storm.crawl.has_rewritten and place == storm.crawl.server_directory:
+        return False
     storm.crawl.may_be_unwritten |= place == storm.crawl.server_directory
     await asyncio.to_thread(fill_disk, place)
     storm.after(storm.chance.uniform(0.1, 2.0), lambda: storm.crawl.free_disk(place))
+    return True
+
+
+async def rewrite_file(storm: Storm) -> bool:
+    """No fault, but another moment at which a kill, or a full disk, may do harm."""
+    if storm.server_is_away:
+        return False
+    await asyncio.to_thread(storm.crawl.rewrite_file)
     return True
 
 
@@ -250,5 +261,15 @@ FAULTS_OF: dict[str, dict[str, tuple[int, Fault]]] = {
         "worker killed": (3, kill("work")),
         "browser killed": (60, kill("--remote-debugging-pipe")),
         "tab killed": (60, kill("--type=renderer")),
+    },
+    # Far more kills: there is no crawl that has to go on.
+    "pushes": {
+        "server killed": (20, kill_server),
+        "server suspended": (10, pause_server),
+        "memory full": (10, fill_memory),
+        "disk full": (12, fill_a_disk),
+        "append-only file rewritten": (10, rewrite_file),
+        "API killed": (2, kill("serve")),
+        "clock of the API set": (5, set_clock),
     },
 }

@@ -77,6 +77,7 @@ class Scene:
     spider: Callable[[Site], str]
     pages: int = 3000
     seconds: float = 240  # crawls begin for so long in `make chaos`
+    disk: str = "64m"  # the size of its server's disk
     poison: tuple[str, ...] = ()
     environment: Callable[[Path], dict[str, str]] = lambda folder: {}
 
@@ -138,3 +139,8 @@ SCENES = {
     ),
     "browsers": Scene("browsers", _run("--workers", "2"), {}, _rendered, pages=120),
 }
+
+#: No crawl: only the server, the API and those who push.
+PUSHES = Scene(
+    "pushes", {}, _SERVE, lambda site: "", disk="12m", environment=_off_clock, seconds=100
+)

@@ -61,11 +61,13 @@ async def weather(
         await finish(crawl, again=bool(clients.acknowledged))
         rows = crawl.rows()
         expected = {*range(site.pages), *clients.acknowledged}
+        lost = expected - set(rows)
         table["ended"] += 1
         table["URLs"] += len(expected)
-        table["lost"] += len(expected - set(rows))
+        table["lost"] += len(lost)
         table["doubled"] += len(rows) - len(set(rows))
-        assert expected <= set(rows) <= expected | clients.pushed
+        assert not lost, (sorted(lost), crawl.ask("why", "storm", site.url(min(lost))))
+        assert set(rows) <= expected | clients.pushed
         assert len(rows) == len(set(rows))
         await crawl.check(site)
         assert_polite(site, storm)
