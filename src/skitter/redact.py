@@ -138,7 +138,7 @@ def _hide_parameters(rest: str) -> str:
 
 
 def _hide_value(part: str) -> str:
-    """Up to the next &: to some parsers `?`, `#` and `;` end a value, to others they belong to it."""
+    """Up to the next &: only to some parsers do `?`, `#` and `;` end a value."""
     for name in _NAME.finditer(part):
         if _is_secret(unquote_plus(name[1])):
             return part[: name.end()] + MASK
