@@ -131,6 +131,22 @@ def test_a_database_is_no_place_for_a_copy(skitter, job):
     assert "postgresql://***@127.0.0.1:1/items is not a file" in answer.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dead", "export", "JOB", "--to", "postgresql://me:hunter2@127.0.0.1:1/items"),
+        ("run", "https://me:hunter2@a.test/"),
+        ("status", "postgresql://me:hunter2@127.0.0.1:1/items"),
+    ],
+)
+def test_a_password_typed_where_none_belongs_is_not_shown(skitter, job, words):
+    skitter("push", job, "https://a.test/")
+    answer = skitter(*(job if word == "JOB" else word for word in words))
+
+    assert answer.exit_code == 2
+    assert "hunter2" not in answer.out + answer.err
+
+
 async def test_a_slash_in_a_password_is_explained():
     with pytest.raises(BadOption, match="write / as %2F"):
         async with connect("redis://:hun/ter2@127.0.0.1:6379/0"):

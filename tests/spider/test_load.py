@@ -122,6 +122,7 @@ def test_several_spiders_need_a_name(tmp_path):
     ("target", "said"),
     [
         ("absent.py", "there is no file absent.py"),
+        ("https://a.test/", "`skitter crawl URL` needs none"),
         ("absent/spider.py", "there is no file absent/spider.py"),
         ("absent", "there is no module 'absent'"),
         ("absent.deep:spider", "there is no module 'absent'"),

@@ -229,7 +229,7 @@ def export(
                     count += len(batch)
         except OSError as error:
             raise UsageError(
-                f"cannot write {to}: {error.strerror}. Choose another with --to."
+                f"cannot write {redact(str(to))}: {error.strerror}. Choose another with --to."
             ) from None
         return count
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skitter.cli.clean import UNSAFE, clean
+from skitter.redact import redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,7 +83,8 @@ def print_progress(text: str) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print what went wrong and what to do."""
+    """Print what went wrong and what to do. It may quote what was typed, passwords included."""
+    text = redact_text(text)
     if _is_terminal(sys.stderr):
         from skitter.cli import console
 

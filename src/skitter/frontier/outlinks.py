@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from skitter.frontier.offers import Offer
 
+#: Far more than the links of a page, whatever the server says.
+MAX_BYTES = 64 * 2**20
 #: Deeper than any limit allows: some of the links were refused.
 CUT = 2**31
 
@@ -48,7 +50,7 @@ def pack_outlinks(
 def open_outlinks(packed: bytes, depth: int) -> list[Request]:
     """The links, with depths as on a page of that depth. Empty if they cannot be read."""
     try:
-        before, links = _decode(zlib.decompress(packed))
+        before, links = _decode(zlib.decompressobj().decompress(packed, MAX_BYTES))
     except (ValueError, zlib.error):  # msgspec's errors are ValueErrors
         return []
     return [

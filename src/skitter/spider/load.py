@@ -86,6 +86,8 @@ def names_a_file(where: str) -> bool:
 
 
 def _import_file(path: Path) -> ModuleType:
+    if str(path).startswith(("http:/", "https:/")):
+        raise SpiderError("a spider is a Python file. `skitter crawl URL` needs none.")
     if not path.exists():
         raise SpiderError(
             f"there is no file {path}: check the path, or write one with `skitter new`."
