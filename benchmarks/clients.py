@@ -67,8 +67,9 @@ async def _produce(task: ClientsTask, number: int, begin_at: float) -> list[tupl
 async def _poll(task: ClientsTask, number: int, begin_at: float) -> list[tuple[float, int]]:
     """The same on a connection for each request: they are too rare for a persistent one."""
     took = []
-    for turn in range(round(task.seconds * task.per_s)):
-        due = begin_at + (turn + number / task.clients) / task.per_s
+    turns = max(1, round(task.seconds * task.per_s))
+    for turn in range(turns):
+        due = begin_at + (turn + number / task.clients) * task.seconds / turns
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         reader, writer = await asyncio.open_connection("127.0.0.1", task.port)
         writer.write(_get(task))

@@ -29,7 +29,7 @@ from skitter.frontier.admin.sink import claim_sink
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.model import Failure, Request, State, Stats
+from skitter.model import Completion, Failure, Request, State, Stats
 from skitter.server.application import application
 from skitter.server.keyring import Keyring
 from skitter.server.running import Address, listen
@@ -120,6 +120,23 @@ async def test_what_holds_a_job_back_is_what_it_waits_for(desk: Desk, redis: Ser
     await page.goto(f"{desk.address}#/jobs/idle/overview")
     await expect(page.locator("main")).to_contain_text("URLs wait, and no worker is at work")
     await expect(page.locator("main")).not_to_contain_text("handed out")
+
+
+async def test_a_job_that_is_over_tells_what_came_of_it_and_what_is_left(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await create_job(redis, "limited", options=rude(max_pages=1))
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(3)])
+    [lease] = (await frontier.lease(3)).leases
+    await frontier.complete([Completion(lease=lease)])
+
+    page = await desk.open("#/jobs/limited/overview")
+
+    moving = page.locator(".question").first
+    await expect(moving).to_contain_text("Finished")
+    await expect(moving).to_contain_text("at its limit of pages, with 2 URLs left")
+    await expect(moving.get_by_text("URLs found")).to_be_visible()
+    await expect(moving.get_by_text("Time left")).to_be_hidden()
 
 
 async def test_the_pipeline_is_seen_whole_on_a_small_laptop(desk: Desk, redis: Server) -> None:

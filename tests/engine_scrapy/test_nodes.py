@@ -47,6 +47,19 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     assert good + bad == sum(node.stat("downloader/response_count") for node in (one, two))
 
 
+def test_charts_show_the_items_that_only_scrapy_exports(open_shop, make_cluster):
+    cluster = make_cluster(open_shop(books=50))
+    file = cluster.folder / "items.jsonl"
+
+    node = cluster.start("crawl", "books", "-o", str(file), ITEM_PIPELINES="{}")
+
+    assert node.finish() == "finished"
+    exported = len(file.read_text().splitlines())
+    told = cluster.ask(partial(read_history, names=["items", "stored"], since_s=300))
+    assert exported > 0
+    assert {sum(n or 0 for n in one) for one in told.series.values()} == {exported}
+
+
 def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make_cluster, until):
     shop = open_shop(latency_s=0.2)
     cluster = make_cluster(shop)

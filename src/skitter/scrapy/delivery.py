@@ -74,7 +74,8 @@ class Delivery:
             exchange, size, took_ms = exchanges.popleft()
             self.figures.add_exchange(exchange, size=size, ms=took_ms)
         stored, self._stored = self._stored, self.mailbox.scraped
-        self.figures.count("stored", self._stored - stored)
+        for name in ("items", "stored"):  # those that no loader of ours will store
+            self.figures.count(name, self._stored - stored)
         await self.figures.send(frontier)
 
     async def flush(self) -> None:
@@ -259,7 +260,7 @@ class Delivery:
         if not entry.blocked:
             self.quality.add_page(entry.lease.request.handler, items, unread=pushed)
         self.figures.count("pages")
-        self.figures.count("items", len(items) + pushed)
+        self.figures.count("items", len(items))  # others: as `scraped`
 
 
 def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:

@@ -27,7 +27,8 @@ export function trimmed(history, least = 30) {
 
 /** Drop the time since the last process stopped, but for a few points: a finished crawl keeps its shape. */
 export function whileAtWork(history, kept = 3) {
-    const last = Math.max(...Object.values(history.series).map((values) => values.findLastIndex((one) => one !== null)));
+    const lasts = Object.values(history.series).map((values) => values.findLastIndex((value) => value !== null));
+    const last = Math.max(...lasts);
     const end = last + 1 + kept;
     return last < 0 || end + kept >= lengthOf(history) ? history : { ...cut(history, 0, end), partial: false };
 }

@@ -146,7 +146,11 @@ export class ItemsPage extends Page {
                     label: "Page",
                     value: (row) => row._url,
                     show: ({ _url: url }) =>
-                        h("a", { class: "clip is-short", title: url, href: linkTo(this.job, "url", { url }) }, withoutHost(url)),
+                        h(
+                            "a",
+                            { class: "clip is-short", title: url, href: linkTo(this.job, "url", { url }) },
+                            withoutHost(url),
+                        ),
                 },
                 {
                     label: "Fetched",

@@ -62,8 +62,9 @@ function speed({ state, pages_per_s: pages }) {
     return state === "finished" ? "Finished" : `${rate(pages ?? 0)} pages/s`;
 }
 
-function pace({ state, pages_per_s: pages, workers }) {
-    if (state === "finished") return "nothing is left to fetch";
+function pace({ state, pages_per_s: pages, workers, pending }) {
+    if (state === "finished")
+        return pending ? `at its limit of pages, with ${some(pending, "URL")} left` : "nothing is left to fetch";
     if (state !== "running" && state !== "draining") return state;
     if (pages) return "";
     return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is at work";
