@@ -192,8 +192,11 @@ def cli_page() -> str:
     ]
     for path, command in _commands(typer.main.get_command(group_of(PANELS)), "skitter"):
         parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")
+        needs_server = any(one.name == "redis" for one in command.params)
         for one in command.params:
-            if one.name in ("redis", "directory", "as_json", "help"):
+            if one.name in ("redis", "as_json", "help"):
+                continue
+            if one.name == "directory" and needs_server:  # that of the embedded server
                 continue
             names = (
                 ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))

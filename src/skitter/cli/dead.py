@@ -46,7 +46,7 @@ WithSecrets = Annotated[
     bool,
     typer.Option(
         "--with-secrets",
-        help="Show passwords in URLs, secret headers and request bodies; they are masked as ***.",
+        help="Show passwords in URLs, secret headers and request bodies instead of ***.",
     ),
 ]
 

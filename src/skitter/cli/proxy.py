@@ -51,7 +51,7 @@ group = typer.Typer(no_args_is_help=True, help="Test proxies, and see what they 
 def try_proxies(
     names: Names = None, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
-    """Show the address that each proxy shows to others. A service is asked (routes.test_url)."""
+    """Show the address that a site sees through each proxy. A service is asked: routes.test_url."""
     config, routes = _configured(names)
     url = config.routes.test_url
 

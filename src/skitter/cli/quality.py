@@ -25,7 +25,7 @@ def quality(
     """Show how often each field of the items is filled, now and before.
 
     "Before" is the best stretch of earlier pages. The last bars stand for fewer pages than the
-    first ones. The exit code is 1 if something got bad.
+    first ones. The exit code is 1 if the quality dropped.
     """
 
     async def work(frontier: Frontier) -> tuple[list[History], QualityOptions]:

@@ -231,7 +231,7 @@ def host(
     name: Annotated[str, typer.Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
     block: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Leave it alone for this long; 0 ends the pause."),
+        typer.Option(metavar="SECONDS", help="Leave it alone for so many seconds; 0 ends that."),
     ] = None,
     reset: Annotated[
         bool, typer.Option("--reset", help="Forget its own limits, its pause and its refusals.")
