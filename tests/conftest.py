@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ _numbers = count(1)
 CHAOS_LIMIT_S = 900
 
 sys.addaudithook(refuse_unknown_programs)
+gc.disable()  # until all tests are collected
 
 
 @pytest.fixture(scope="session")
@@ -119,6 +121,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == "chaos" and collection_path.suffix == ".py":
         return True if "chaos" not in collection_path.read_text() else None
     return None
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves alone what was imported and collected: a look at all of it takes
+    half a second. So it looks more often, soon after the test that left something open."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
