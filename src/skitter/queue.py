@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from skitter.app import open_frontier
 from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError
 from skitter.frontier.admin.items import read_items, remove_items
+from skitter.frontier.client import process_id
 from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
@@ -257,7 +258,7 @@ class URLQueue:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            check_process(self._pid or os.getpid())  # first: after a fork the lock may be stuck
+            check_process(self._pid or process_id())  # first: after a fork the lock may be stuck
             if has_loop():
                 raise UsageError(
                     "URLQueue is synchronous and cannot run inside an event loop: "

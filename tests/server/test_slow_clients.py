@@ -38,6 +38,13 @@ async def test_headers_of_a_second_request_that_do_not_come_end_it_too(address, 
     assert (await talk(address, one + b"\r\n" + one)).count(b"200 OK") == 1
 
 
+async def test_a_connection_without_a_next_request_is_closed(address, monkeypatch):
+    monkeypatch.setattr(PatientProtocol, "idle_s", 0.1)
+    one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    assert (await talk(address, one + one)).count(b"200 OK") == 2
+
+
 async def test_a_body_that_does_not_come_is_a_problem(address, web, monkeypatch):
     monkeypatch.setattr(endpoint, "BODY_S", 0.1)
     head = "POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

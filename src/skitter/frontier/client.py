@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import cache
 
 import msgspec
 
 #: Passes the mark of its name to a child, so that the supervisor knows what a dead one held.
 MARK = "SKITTER_MARK"
+
+
+@cache
+def process_id() -> int:
+    """As os.getpid, which asks the system every time: that takes as long as checking a URL."""
+    return os.getpid()
+
+
+os.register_at_fork(after_in_child=process_id.cache_clear)
 
 
 def client_name(*, pid: int | None = None, mark: str | None = None) -> str:

@@ -6,7 +6,6 @@ a repeat by its number (lua/lib/once.lua).
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import time
@@ -20,7 +19,7 @@ import msgspec
 from skitter.errors import ServerUnfit, UsageError
 from skitter.frontier import problems
 from skitter.frontier.addresses import GIVEN, bad_address
-from skitter.frontier.client import ConnectionCount
+from skitter.frontier.client import ConnectionCount, process_id
 from skitter.frontier.failures import away, is_a_trip, is_for_later, is_refusal, our_errors
 from skitter.frontier.plain import PlainConnection, plain_address
 from skitter.frontier.replication import call_replicated, is_cluster
@@ -65,7 +64,7 @@ class Server:
     connections: ConnectionCount = field(default_factory=ConnectionCount)
     patience_s: float = 10.0  # how long to repeat a call while the server is unavailable
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
-    pid: int = field(default_factory=os.getpid)
+    pid: int = field(default_factory=process_id)
     directory: Path | None = None  # of an embedded one
     was_full: bool = False  # the disk of an embedded one, when it refused a call
 
@@ -150,7 +149,7 @@ class Server:
 def check_process(opened_in: int) -> None:
     """Refuse calls after a fork. A child has our socket, client name and call numbers: the server
     would take its calls for repeats of ours, and return our answers."""
-    if os.getpid() != opened_in:
+    if process_id() != opened_in:
         raise UsageError("this queue was opened in another process: open one in each.")
 
 

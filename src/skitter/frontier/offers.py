@@ -139,16 +139,25 @@ def _check_fields(request: Request) -> None:
         raise BadOption("method", request.method, "a word such as GET")
     if not isinstance(request.body, bytes):
         raise BadOption("body", request.body, "bytes")
+    if not (
+        type(request.unique) is type(request.identity) is str
+        and type(request.slot) is type(request.session) is str
+        and request.parent is request.handler is None
+    ):
+        _check_texts(request)
+    if request.headers != NOTHING and not _is_table(request.headers, str):
+        raise BadOption("headers", request.headers, "a dict of text to text")
+    if request.meta != NOTHING and not _is_table(request.meta, object):
+        raise BadOption("meta", request.meta, "a dict whose keys are text")
+
+
+def _check_texts(request: Request) -> None:
     for name in ("unique", "identity", "slot", "session"):
         if not isinstance(value := getattr(request, name), str):
             raise BadOption(name, value, "text")
     for name in ("parent", "handler"):
         if (value := getattr(request, name)) is not None and not isinstance(value, str):
             raise BadOption(name, value, "text")
-    if request.headers != NOTHING and not _is_table(request.headers, str):
-        raise BadOption("headers", request.headers, "a dict of text to text")
-    if request.meta != NOTHING and not _is_table(request.meta, object):
-        raise BadOption("meta", request.meta, "a dict whose keys are text")
 
 
 def _check_limits(request: Request) -> None:

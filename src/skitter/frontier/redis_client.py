@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -131,7 +132,7 @@ class _Ours:
         """Send and read in one step, with one timeout: redis-py's layers would double the cost of a
         call."""
         stream, replies = self._reader, self._parser._reader
-        self._due = asyncio.get_running_loop().time() + self.socket_timeout
+        self._due = time.monotonic() + self.socket_timeout
         if self._watch is None:
             self._watch_time()
         try:
@@ -149,12 +150,15 @@ class _Ours:
     def _watch_time(self: Any) -> None:
         """Hang up on a late answer. One timer serves many calls: to set and cancel one for each
         costs 2.5 us."""
-        loop = asyncio.get_running_loop()
         self._watch = None
-        if self._due is not None and self._due <= loop.time():
+        if self._due is None:
+            return
+        late_in_s = self._due - time.monotonic()
+        if late_in_s <= 0:
             self._writer.transport.abort()
-        elif self._due is not None:
-            self._watch = loop.call_at(self._due, self._watch_time)
+        else:
+            loop = asyncio.get_running_loop()
+            self._watch = loop.call_later(late_in_s, self._watch_time)
 
     def pack_command(self, *args: Any) -> list[bytes]:
         """Pack with hiredis, which halves the client's time for a batch. redis-py does so only in
@@ -183,6 +187,6 @@ class _Ours:
 
 
 def _hung_up(due: float) -> NoReturn:
-    if due <= asyncio.get_running_loop().time():
+    if due <= time.monotonic():
         raise problems.TimeoutError("Timeout reading from socket")
     raise problems.ConnectionError("Connection closed by server.")

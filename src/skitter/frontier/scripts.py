@@ -93,13 +93,14 @@ class Script(msgspec.Struct, frozen=True):
     source: str
     sha: str
     names: tuple[str, ...]  # of its ARGV
+    known: frozenset[str]  # the same
     common: tuple[str, ...]  # those in COMMON
 
     def arguments(self, values: dict[str, object], each: Iterable[object]) -> list[object]:
         """ARGV in the header's order. A missing or extra name is a programming error."""
-        if values.keys() != set(self.names):
+        if values.keys() != self.known:
             raise TypeError(f"{self.name} takes {list(self.names)}, got {sorted(values)}")
-        return [*(values[name] for name in self.names), *each]
+        return [*map(values.__getitem__, self.names), *each]
 
 
 @cache
@@ -111,7 +112,7 @@ def script(name: str, *, strict: bool = False) -> Script:
     sha = hashlib.sha1(source.encode()).hexdigest()
     names = tuple(name for name, _ in header.argv)
     common = tuple(name for name in names if name in COMMON)
-    return Script(name, header, source, sha, names, common)
+    return Script(name, header, source, sha, names, frozenset(names), common)
 
 
 @cache

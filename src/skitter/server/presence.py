@@ -31,8 +31,8 @@ class UnderWay:
 
     __slots__ = ("_before", "_is_ended", "_task")
 
-    def __init__(self) -> None:
-        task = asyncio.current_task()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        task = asyncio.current_task(loop)  # without one, it would ask the system for our pid
         assert task is not None
         self._task, self._before, self._is_ended = task, task.cancelling(), False
 
@@ -53,11 +53,13 @@ class Presence:
 
     server: Server
     away: str = ""  # what is wrong; empty: Redis is here
+    _loop: asyncio.AbstractEventLoop | None = None
     _change: asyncio.Future[None] | None = None
     _calls: set[UnderWay] = field(default_factory=set)
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
+        self._loop = asyncio.get_running_loop()
         watch = asyncio.create_task(self._watch())
         try:
             yield
@@ -74,7 +76,7 @@ class Presence:
         if self.away:
             work.close()
             self.check()
-        call = UnderWay()
+        call = UnderWay(self._loop)
         self._calls.add(call)
         try:
             return await work

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: From the connection, or the first byte of a later request, to the end of its headers.
 HEADERS_S = 10.0
+#: From an answer to the next request.
+IDLE_S = 5.0
 HEADERS_BYTES = 64 * 2**10
 #: Time to send the rest of a refused body (a client that is cut off does not see why), and to read
 #: the rest of an answer before the connection closes.
@@ -92,11 +94,14 @@ class PatientProtocol(HttpToolsProtocol):
     """Limits the time for headers, refused bodies and unread answers."""
 
     headers_s = HEADERS_S
+    idle_s = IDLE_S
 
     def __init__(self, *words: Any, **names: Any) -> None:
         super().__init__(*words, **names)
         self._deadline: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._answered_at = 0.0
         self._unread = 0  # bytes of incomplete headers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -106,6 +111,8 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self._stop_lingering()
+        if self._idle is not None:
+            self._idle.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -132,10 +139,25 @@ class PatientProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self.cycle.response_complete and self.cycle.more_body:
             self._linger = self.loop.call_later(LINGER_S, self.transport.close)
-        super().on_response_complete()
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        # As uvicorn does, but for its timer, which it sets and cancels for every request.
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._answered_at = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.idle_s, self._end_idle)
 
-    def timeout_keep_alive_handler(self) -> None:
-        self.hang_up()
+    def _end_idle(self) -> None:
+        """Hang up if no request has come for a while. One timer serves many requests."""
+        is_busy = self._deadline or self._linger or not self.cycle.response_complete
+        left_s = self._answered_at + self.idle_s - self.loop.time()
+        if left_s > 0 or is_busy:
+            self._idle = self.loop.call_later(left_s if left_s > 0 else self.idle_s, self._end_idle)
+        else:
+            self._idle = None
+            self.hang_up()
 
     def hang_up(self) -> None:
         """Abort after a while: asyncio keeps a closed connection open until the client reads."""
