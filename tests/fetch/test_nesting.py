@@ -157,6 +157,13 @@ def test_a_page_of_few_tags_is_plain_if_its_formatting_is_closed(part, modest):
     assert is_modest(text) == modest
 
 
+@pytest.mark.parametrize("tags", [0, 1, nesting.FEW_TAGS - 1, nesting.FEW_TAGS])
+def test_a_body_is_small_if_its_text_is(tags):
+    text = "<" * tags + "text"
+
+    assert is_small(text) == is_small(text.encode()) == (tags < nesting.FEW_TAGS)
+
+
 def test_formatting_with_many_attributes_is_not_modest():
     few, many = (f"{dressed('a', 1, count)}<p>x" + "text " * 15_000 for count in (15, 100))
 
