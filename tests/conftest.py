@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from redis import Redis
 
 from needs import refuse_unknown_programs
@@ -29,7 +30,10 @@ _numbers = count(1)
 CHAOS_LIMIT_S = 900
 
 sys.addaudithook(refuse_unknown_programs)
-gc.disable()  # until all tests are collected
+
+# On a busy machine everything is slow, also the making of examples.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +125,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == "chaos" and collection_path.suffix == ".py":
         return True if "chaos" not in collection_path.read_text() else None
     return None
+
+
+def pytest_collectstart() -> None:
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:

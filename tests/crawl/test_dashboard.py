@@ -11,7 +11,7 @@ import httpx
 
 from skitter.demo import SPIDER
 from skitter.frontier.admin.workers import live_workers
-from waiting import until
+from waiting import PATIENCE_S, until
 
 NICE = """
 import os
@@ -32,7 +32,7 @@ def test_a_dashboard_is_there_for_as_long_as_its_crawl(open_shop, make_machine):
         line = next(line for line in crawl.stderr if line.startswith("Dashboard: ")).rstrip("\n")
         assert len(line) <= 80
         [(address, code)] = re.findall(r"(http://127\.0\.0\.1:\d+/)#token=(\S+)$", line)
-        with httpx.Client(base_url=address) as browser:
+        with httpx.Client(base_url=address, timeout=PATIENCE_S) as browser:
             assert browser.post("api/login", json={"token": code}).status_code == 200
             job = until(lambda: _with_worker(browser))
             assert job["state"] == "running"
@@ -73,6 +73,6 @@ def _with_worker(browser: httpx.Client) -> dict[str, object] | None:
 
 def _answers(address: str) -> bool:
     try:
-        return httpx.get(address + "healthz").status_code == 200
+        return httpx.get(address + "healthz", timeout=PATIENCE_S).status_code == 200
     except httpx.TransportError:
         return False

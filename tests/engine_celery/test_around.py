@@ -109,7 +109,7 @@ def test_a_web_application_answers_at_once_while_a_slow_page_is_at_work(station)
     slow = {"url": station.page("/about?slow"), "browser": True}
     slow["spider"] = "engine_celery.helper_spiders:slow"
 
-    with httpx.Client() as user:
+    with httpx.Client(timeout=PATIENCE_S) as user:
         first = user.post(web, params=slow).json()["id"]
         until(lambda: station.stats("scrape-slow-browser").leased == 1)
         before_s = cpu_s(application.pid)

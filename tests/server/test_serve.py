@@ -25,6 +25,7 @@ from skitter.metrics import Batch, Histogram
 from skitter.server.application import is_known_host
 from skitter.server.running import Address, listen
 from skitter.valkey import hold
+from waiting import PATIENCE_S
 
 
 async def measure(directory: Path, job: str) -> int:
@@ -75,11 +76,11 @@ def test_a_server_is_started_used_and_killed_and_its_charts_are_there_again_over
         with Client(url, token=token) as skitter:
             skitter.create("books")
             assert skitter.push("books", ["http://a.test/"]).new == 1
-        browser = httpx.post(f"{url}api/login", json={"token": code[1]})
+        browser = httpx.post(f"{url}api/login", json={"token": code[1]}, timeout=PATIENCE_S)
         assert browser.json()["scopes"] == ["operate"]
         pid = asyncio.run(measure(directory, "books"))
         headers = {"authorization": f"Bearer {token}"}
-        with httpx.Client(base_url=url, headers=headers) as web:
+        with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S) as web:
             before = charts(web, "books")
         assert before[0] == {"pages": 30, "items": 20}
         assert [len(points) for points in before[1].values()] == [1, 1, 1]
@@ -92,7 +93,9 @@ def test_a_server_is_started_used_and_killed_and_its_charts_are_there_again_over
         assert served.stdout
         url = address_of("".join(served.stdout.readline() for _ in range(2)))
         trusting = ssl.create_default_context(cafile=made)
-        with httpx.Client(base_url=url, headers=headers, verify=trusting) as web:
+        with httpx.Client(
+            base_url=url, headers=headers, verify=trusting, timeout=PATIENCE_S
+        ) as web:
             assert url.startswith("https:")
             assert charts(web, "books") == before
             del web.headers["authorization"]
