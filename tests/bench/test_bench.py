@@ -188,7 +188,7 @@ def test_progress_goes_to_stderr_alone(capsys):
 
 def test_it_is_started_as_a_module_and_answers_mistakes_with_one_sentence():
     words = [sys.executable, "-m", "benchmarks", "frontier", "--only", "sped"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=50)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("benchmarks: --only")

@@ -90,7 +90,9 @@ def test_a_mistake_is_answered_with_one_sentence(skitter, job, folder, words, co
 
 def run(server_url: str, *command: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "SKITTER_REDIS_URL": server_url}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=50, check=False
+    )
 
 
 def test_a_directory_that_was_removed_is_named_as_such(tmp_path):
@@ -103,6 +105,7 @@ def test_a_directory_that_was_removed_is_named_as_such(tmp_path):
         env={name: value for name, value in os.environ.items() if "SKITTER" not in name},
         capture_output=True,
         text=True,
+        timeout=50,
         check=False,
     )
     assert answer.returncode == 2

@@ -26,6 +26,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.model import Stats
 from skitter.settings import Settings
 from skitter.valkey import stop
+from waiting import PATIENCE_S
 from waiting import until as until
 
 T = TypeVar("T")
@@ -71,9 +72,9 @@ class Machine:
         self.started.append(process)
         return process
 
-    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         process = self.start(*words)
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=timeout_s)
         return subprocess.CompletedProcess(list(words), process.returncode, out, err)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:

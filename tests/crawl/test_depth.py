@@ -172,7 +172,7 @@ def test_workers_that_are_killed_lose_no_page_within_the_depth(
     for pages in (10, 30, 60):
         until(lambda least=pages: web.asked.total() > least or crawl.poll() is not None)
         kill(*machine.children("work"))
-    _, err = crawl.communicate()
+    _, err = crawl.communicate(timeout=150)
 
     assert crawl.returncode == 0, err
     assert pages_of(machine) == sorted(web.within(DEPTH))

@@ -53,8 +53,8 @@ class Crawl:
         """Everything in one line: the terminal's width is not the point."""
         return " ".join(self.errors.read_text().split())
 
-    def end(self) -> int:
-        self.out, _ = self.process.communicate()
+    def end(self, timeout_s: float = 300) -> int:
+        self.out, _ = self.process.communicate(timeout=timeout_s)
         assert "Traceback" not in self.said
         return self.process.returncode
 
@@ -167,7 +167,7 @@ def test_a_spider_without_start_urls_says_so_and_ends(machine):
     (machine.folder / "none.py").write_text(
         "from skitter import Spider\nspider = Spider('none')\n@spider.page\ndef page(page): pass\n"
     )
-    done = machine.call("run", "none.py")
+    done = machine.call("run", "none.py", timeout_s=60)
 
     assert done.returncode == 2
     assert "has no start URL, so there is nothing to fetch" in done.stderr

@@ -86,7 +86,7 @@ def test_an_output_that_is_refused_makes_no_job_and_discards_none(machine):
 def test_of_two_runs_at_once_only_one_reports_items(machine):
     machine.call("up")
     runs = [machine.start("run", "sw.py", "--workers", "1", "-o", f"{n}.db") for n in "ab"]
-    told = [run.communicate() for run in runs]
+    told = [run.communicate(timeout=100) for run in runs]
 
     assert sorted(run.returncode for run in runs) == [0, 2], told
     for run, name, (out, err) in zip(runs, "ab", told, strict=True):

@@ -12,14 +12,13 @@ from skitter.server.keyring import Keyring
 from skitter.server.running import Address, listen, serving
 from skitter.server.site import Site
 from skitter.valkey import hold
-from waiting import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(120)
 
 
 async def test_a_task_is_asked_for_by_its_id(busy: Station) -> None:
     result = busy.scrape.delay(busy.page("/about?served"))
-    result.get(timeout=PATIENCE_S)
+    result.get(timeout=40)
     listener = listen(Address())
     with hold(busy.folder / ".s") as embedded:
         async with connect(embedded.url) as server:

@@ -15,9 +15,10 @@ from skitter.celery import status
 from skitter.celery.config import beside
 from skitter.frontier.admin.dead import dead_letters
 from skitter.model import Request
-from waiting import PATIENCE_S, until
+from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
+WAIT_S = 60
 BLOCKING = "engine_celery.helper_spiders:blocking"
 
 
@@ -31,6 +32,7 @@ def start(folder: Path, *words: str, **environment: str) -> subprocess.Completed
         env=usual | paths | environment,
         capture_output=True,
         text=True,
+        timeout=60,
         check=False,
     )
 
@@ -111,7 +113,7 @@ def test_without_a_word_the_frontier_of_two_machines_is_on_their_broker(station)
         "from skitter.celery import scrape\n"
         "import sys\n"
         "pages = [scrape.delay(url) for url in sys.argv[1:]]\n"
-        "print(*[page.get(timeout=600)['status'] for page in pages])\n"
+        "print(*[page.get(timeout=60)['status'] for page in pages])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *station.pages(3, "two")],
@@ -119,6 +121,7 @@ def test_without_a_word_the_frontier_of_two_machines_is_on_their_broker(station)
         cwd=station.folder,
         capture_output=True,
         text=True,
+        timeout=120,
         check=False,
     )
 
@@ -144,7 +147,7 @@ def test_a_page_that_holds_up_its_process_ends_that_and_is_dead_after_three(stat
     urls = [*station.pages(20, "innocent"), station.page("/about?poison")]
     options = {"job": "stuck", "spider": BLOCKING, "lease_s": 4, "delay_s": 0}
 
-    station.scrape_many(urls, **options, max_in_flight=50).get(timeout=PATIENCE_S)
+    station.scrape_many(urls, **options, max_in_flight=50).get(timeout=WAIT_S)
 
     until(lambda: status("stuck", app=station.app).ready, deadline_s=150)
     assert dead_urls(station, "stuck") == [urls[-1]]
@@ -166,6 +169,6 @@ def test_where_the_process_is_the_worker_that_ends_as_a_whole(station, pool):
 
     station.scrape_many([page.url], job="stuck", spider=BLOCKING, lease_s=3, delay_s=0)
 
-    assert worker.wait(timeout=PATIENCE_S) == 1
+    assert worker.wait(timeout=WAIT_S) == 1
     station.worker("-c", "1")
     until(lambda: station.stats("stuck").lost >= 1)

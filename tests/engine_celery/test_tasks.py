@@ -22,15 +22,16 @@ from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.admin.jobs import list_jobs, purge_job
 from skitter.frontier.admin.workers import heartbeats
 from skitter.frontier.keys import PUMP_SLOTS
-from waiting import PATIENCE_S, until
+from waiting import until
 
 pytestmark = pytest.mark.timeout(120)
+WAIT_S = 40
 
 
 def test_a_scraped_page_comes_back_as_its_record(busy):
     result = busy.scrape.delay(busy.page("/about"))
 
-    record = result.get(timeout=PATIENCE_S)
+    record = result.get(timeout=WAIT_S)
 
     assert set(record) == {"url", "title", "text", "links", "status"}
     assert (record["url"], record["status"]) == (busy.page("/about"), 200)
@@ -40,14 +41,14 @@ def test_a_scraped_page_comes_back_as_its_record(busy):
 def test_with_a_spider_its_items_come_back_and_its_links_are_left_alone(busy):
     result = busy.scrape.delay(busy.page("/about"), spider="engine_celery.helper_spiders:titles")
 
-    assert result.get(timeout=PATIENCE_S) == [{"title": "About us"}]
+    assert result.get(timeout=WAIT_S) == [{"title": "About us"}]
     assert busy.stats("scrape-titles").seen == 1
 
 
 def test_a_handler_measures_what_it_does_in_a_celery_task(busy):
     spider = "engine_celery.helper_spiders:measured"
     results = [busy.scrape.delay(page, spider=spider) for page in busy.pages(3, "measured")]
-    assert [one.get(timeout=PATIENCE_S) for one in results] == 3 * [[{"title": "About us"}]]
+    assert [one.get(timeout=WAIT_S) for one in results] == 3 * [[{"title": "About us"}]]
 
     with closing(Metrics(directory=busy.folder / ".s")) as metrics:
         until(lambda: metrics.stats("read about").count == 3)
@@ -55,7 +56,7 @@ def test_a_handler_measures_what_it_does_in_a_celery_task(busy):
 
 
 def test_a_page_that_redirects_comes_back_from_where_it_leads(busy):
-    record = busy.scrape.delay(busy.page("/book-of-the-month")).get(timeout=PATIENCE_S)
+    record = busy.scrape.delay(busy.page("/book-of-the-month")).get(timeout=WAIT_S)
 
     assert record["status"] == 200
     assert "/books/" in record["url"]
@@ -65,7 +66,7 @@ def test_a_page_that_is_gone_fails_with_the_reason(busy):
     result = busy.scrape.delay(busy.page("/nothing"))
 
     with pytest.raises(ScrapeFailed, match="404 Not Found"):
-        result.get(timeout=PATIENCE_S)
+        result.get(timeout=WAIT_S)
 
     assert "/nothing: 404 Not Found" in (status(result.id, app=busy.app).error or "")
 
@@ -74,7 +75,7 @@ def test_a_page_that_fails_is_tried_four_times(busy):
     result = busy.scrape.delay(busy.failing.url, spider="engine_celery.helper_spiders:stubborn")
 
     with pytest.raises(ScrapeFailed, match="500 Internal Server Error"):
-        result.get(timeout=PATIENCE_S)
+        result.get(timeout=WAIT_S)
 
     assert busy.failing.asked == 4
 
@@ -82,7 +83,7 @@ def test_a_page_that_fails_is_tried_four_times(busy):
 def test_a_busy_page_is_asked_again_after_the_rest_it_wanted(busy):
     busy_twice = busy.shop.expected.catalogue.books[40].path
 
-    record = busy.scrape.delay(busy.page(busy_twice)).get(timeout=PATIENCE_S)
+    record = busy.scrape.delay(busy.page(busy_twice)).get(timeout=WAIT_S)
 
     asked = [entry.monotonic for entry in busy.shop.log() if entry.page == busy_twice]
     assert (record["status"], len(asked)) == (200, 3)
@@ -92,7 +93,7 @@ def test_a_busy_page_is_asked_again_after_the_rest_it_wanted(busy):
 def test_errors_as_records_are_no_failures(busy):
     result = busy.scrape.delay(busy.page("/nothing?else"), errors="record")
 
-    assert result.get(timeout=PATIENCE_S) == {
+    assert result.get(timeout=WAIT_S) == {
         "url": busy.page("/nothing?else"),
         "ok": False,
         "error": "404 Not Found",
@@ -104,7 +105,7 @@ def test_a_message_that_comes_twice_fetches_once(busy):
     for _ in range(2):
         busy.scrape.apply_async((url,), task_id="the-same")
 
-    assert busy.app.AsyncResult("the-same").get(timeout=PATIENCE_S)["url"] == url
+    assert busy.app.AsyncResult("the-same").get(timeout=WAIT_S)["url"] == url
     until(lambda: busy.stats("scrape").leased == 0)
     assert [entry.target for entry in busy.shop.log()].count("/about?twice") == 1
 
@@ -112,15 +113,15 @@ def test_a_message_that_comes_twice_fetches_once(busy):
 def test_a_message_that_comes_again_after_the_end_leaves_the_result_alone(busy):
     dead = busy.scrape.delay(busy.page("/nothing?again"))
     with pytest.raises(ScrapeFailed):
-        dead.get(timeout=PATIENCE_S)
+        dead.get(timeout=WAIT_S)
     found = busy.scrape.delay(busy.page("/about?again"))
-    found.get(timeout=PATIENCE_S)
+    found.get(timeout=WAIT_S)
 
     for result, path in ((dead, "/nothing?again"), (found, "/about?again")):
         busy.scrape.apply_async((busy.page(path),), task_id=result.id)
     after = [busy.scrape.delay(url) for url in busy.pages(3, "after")]  # sent after those
     for one in after:
-        one.get(timeout=PATIENCE_S)
+        one.get(timeout=WAIT_S)
 
     assert status(dead.id, app=busy.app).state == "FAILURE"
     assert status(found.id, app=busy.app).state == "SUCCESS"
@@ -147,17 +148,15 @@ def test_chains_links_and_groups_go_on_with_the_page(busy):
     two = (page | busy.app.tasks["skitter.summarize"].s()).apply_async()
     pages = group(busy.scrape.s(url) for url in busy.pages(5, "group")).apply_async()
 
-    assert two.get(timeout=PATIENCE_S)["failed"] == 0
-    assert [record["status"] for record in pages.get(timeout=PATIENCE_S)] == [200] * 5
+    assert two.get(timeout=WAIT_S)["failed"] == 0
+    assert [record["status"] for record in pages.get(timeout=WAIT_S)] == [200] * 5
 
 
 def test_an_error_callback_hears_of_a_page_that_failed(busy):
     told = busy.summarize.s().set(task_id="told")
     busy.scrape.apply_async((busy.page("/nothing?told"),), link_error=told)
 
-    assert (
-        busy.app.AsyncResult("told").get(timeout=PATIENCE_S)["total"] > 0
-    )  # it gets the task's id
+    assert busy.app.AsyncResult("told").get(timeout=WAIT_S)["total"] > 0  # it gets the task's id
 
 
 def test_callbacks_that_cannot_be_sent_are_failures_of_their_own_task_alone(busy):
@@ -168,16 +167,16 @@ def test_callbacks_that_cannot_be_sent_are_failures_of_their_own_task_alone(busy
 
     for result in (following, following.parent, linked):
         with pytest.raises(ScrapeFailed, match="its callback could not be sent: "):
-            result.get(timeout=PATIENCE_S)
+            result.get(timeout=WAIT_S)
     with pytest.raises(ScrapeFailed, match="404 Not Found"):
-        dead.get(timeout=PATIENCE_S)
-    assert busy.scrape.delay(busy.page("/about?others")).get(timeout=PATIENCE_S)["status"] == 200
+        dead.get(timeout=WAIT_S)
+    assert busy.scrape.delay(busy.page("/about?others")).get(timeout=WAIT_S)["status"] == 200
 
 
 def test_two_pages_that_fail_do_not_break_a_chord_of_a_hundred(busy):
     urls = [*busy.pages(98, "chord"), busy.page("/nothing?1"), busy.page("/nothing?2")]
 
-    summary = chord(busy.scrape.s(url) for url in urls)(busy.summarize.s()).get(timeout=PATIENCE_S)
+    summary = chord(busy.scrape.s(url) for url in urls)(busy.summarize.s()).get(timeout=WAIT_S)
 
     assert (summary["total"], summary["successful"], summary["failed"]) == (100, 98, 2)
     assert sorted(one["url"] for one in summary["errors"]) == sorted(urls[-2:])
@@ -188,20 +187,20 @@ def test_a_thousand_urls_are_one_message_and_all_stored_once(busy):
 
     result = busy.scrape_many(urls, job="many", out="many.db", delay_s=0, max_in_flight=100)
 
-    assert result.get(timeout=PATIENCE_S) == {"job": "many", "new": 1000, "known": 0}
+    assert result.get(timeout=WAIT_S) == {"job": "many", "new": 1000, "known": 0}
     until(lambda: status("many", app=busy.app).ready)
     with closing(sqlite3.connect(busy.folder / "many.db")) as database:
         rows = database.execute("SELECT url FROM many").fetchall()
     assert sorted(url for (url,) in rows) == sorted(urls)
     assert not busy.audit("many").problems
     again = busy.scrape_many(urls, job="many", out="many.db")
-    assert again.get(timeout=PATIENCE_S) == {"job": "many", "new": 0, "known": 1000}
+    assert again.get(timeout=WAIT_S) == {"job": "many", "new": 0, "known": 1000}
 
 
 def test_urls_may_come_from_a_generator(busy):
     sent = busy.scrape_many((url for url in busy.pages(3, "lazy")), job="lazy", delay_s=0)
 
-    assert sent.get(timeout=PATIENCE_S)["new"] == 3
+    assert sent.get(timeout=WAIT_S)["new"] == 3
 
 
 def test_an_eager_app_is_told_that_workers_fetch(busy):
@@ -215,8 +214,8 @@ def test_no_urls_and_no_seeds_take_no_place(busy):
     none = busy.scrape_many([], job="none")
     seedless = busy.crawl.delay("engine_celery.helper_spiders:titles")
 
-    assert none.get(timeout=PATIENCE_S) == {"job": "none", "new": 0, "known": 0}
-    assert seedless.get(timeout=PATIENCE_S) == {"job": "titles", "new": 0, "known": 0}
+    assert none.get(timeout=WAIT_S) == {"job": "none", "new": 0, "known": 0}
+    assert seedless.get(timeout=WAIT_S) == {"job": "titles", "new": 0, "known": 0}
     specs = busy.run(read_specs(busy.run(runtime_of(busy.app).server())))
     assert {"none", "titles"}.isdisjoint(spec.job for spec in specs)
 
@@ -228,7 +227,7 @@ def test_map_reduce_runs_the_reducer_over_all_pages_and_leaves_nothing(busy):
         urls, busy.summarize.s(), app=busy.app, delay_s=0, max_in_flight=50, pumps=2
     )
 
-    summary = result.get(timeout=PATIENCE_S)
+    summary = result.get(timeout=WAIT_S)
     assert (summary["total"], summary["successful"], summary["failed"]) == (61, 60, 1)
     server = busy.run(runtime_of(busy.app).server())
     until(lambda: f"map-{result.id}" not in busy.run(list_jobs(server)))
@@ -240,14 +239,14 @@ def test_a_reducer_that_raises_fails_with_what_it_said(busy):
     )
 
     with pytest.raises(ReducerFailed, match=r"skitter\.summarize"):
-        result.get(timeout=PATIENCE_S)
+        result.get(timeout=WAIT_S)
 
 
 def test_a_countdown_is_waited_for_and_priority_goes_to_the_frontier(busy):
     began = time.monotonic()
     result = busy.scrape.apply_async((busy.page("/about?later"),), countdown=1, priority=7)
 
-    result.get(timeout=PATIENCE_S)
+    result.get(timeout=WAIT_S)
 
     assert time.monotonic() - began >= 1
 
@@ -315,7 +314,7 @@ def test_status_of_a_page_that_waits_says_where(busy):
         busy.skitter("resume", "scrape")
 
     assert (seen.state, seen.job, seen.url) == ("QUEUED", "scrape", busy.page("/about?paused"))
-    assert result.get(timeout=PATIENCE_S)["status"] == 200
+    assert result.get(timeout=WAIT_S)["status"] == 200
 
 
 def test_a_worker_of_other_queues_has_no_slots_for_pumps(busy):
@@ -323,18 +322,18 @@ def test_a_worker_of_other_queues_has_no_slots_for_pumps(busy):
     before = busy.run(server.command("HKEYS", PUMP_SLOTS))
 
     emails = busy.worker("-c", "1", "-Q", "emails")
-    busy.scrape.delay(busy.page("/about?emails")).get(timeout=PATIENCE_S)
+    busy.scrape.delay(busy.page("/about?emails")).get(timeout=WAIT_S)
 
     assert busy.run(server.command("HKEYS", PUMP_SLOTS)) == before
     busy.end(emails)
 
 
 def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
-    busy.scrape_many(busy.pages(3, "crew"), job="crew", delay_s=60).get(timeout=PATIENCE_S)
+    busy.scrape_many(busy.pages(3, "crew"), job="crew", delay_s=60).get(timeout=WAIT_S)
     try:
         busy.skitter("pause", "crew")  # its pump waits for the end of that
 
-        until(lambda: busy.on_job("crew", heartbeats))
+        until(lambda: busy.on_job("crew", heartbeats), deadline_s=WAIT_S)
         assert "1 celery" in busy.skitter("status", "crew").stdout
         look = json.loads(busy.skitter("top", "crew", "--once", "--json").stdout)
         assert isinstance(look, list)
@@ -344,7 +343,7 @@ def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
 
 def test_the_hooks_for_the_end_of_a_crawl_run_once(busy):
     spider = "engine_celery.helper_spiders:ending"
-    busy.crawl.delay(spider).get(timeout=PATIENCE_S)
+    busy.crawl.delay(spider).get(timeout=WAIT_S)
 
     until(lambda: status("ending", app=busy.app).ready)
     assert (busy.folder / "endings").read_text() == "1\n"

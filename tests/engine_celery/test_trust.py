@@ -29,9 +29,10 @@ from skitter.frontier.keys import PUMP_SLOTS, PUMPED
 from skitter.model import Request
 from skitter.settings import FetchOptions, Settings, WorkerConfig
 from skitter.valkey import EmbeddedServer
-from waiting import PATIENCE_S, until
+from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
+WAIT_S = 60
 TITLES = "engine_celery.helper_spiders:titles"
 
 
@@ -152,7 +153,7 @@ def test_what_runs_at_the_end_of_a_crawl_needs_a_signature(busy, evil, kind):
     write_spec(busy, job, kind="map", target=str(evil), **extra)
     until(lambda: "may not run the spider" in said(busy, job))
     busy.app.tasks["skitter.finish"].apply_async((job,)).forget()
-    busy.scrape.delay(busy.page(f"/about?{job}")).get(timeout=PATIENCE_S)  # sent after that
+    busy.scrape.delay(busy.page(f"/about?{job}")).get(timeout=WAIT_S)  # sent after that
 
     assert status(told, app=busy.app).state == "PENDING"
     assert not was_loaded(evil)
@@ -166,7 +167,7 @@ def test_nonsense_on_the_server_stops_nobody(busy):
     for machine, raw in (("m1", b"x"), ("m2", b"9" * 400 + b" 1"), ("m3", b"-5 1 2")):
         busy.run(server.command("HSET", PUMP_SLOTS, machine, raw))
 
-    record = busy.scrape.delay(busy.page("/about?nonsense")).get(timeout=PATIENCE_S)
+    record = busy.scrape.delay(busy.page("/about?nonsense")).get(timeout=WAIT_S)
 
     assert record["status"] == 200
     assert busy.run(count_slots(server)) == 3
@@ -197,7 +198,7 @@ def test_a_message_that_nobody_signed_loads_no_file_and_opens_no_output(busy, ev
 
     for result in sent:
         with pytest.raises(NotAllowed, match="this worker"):
-            result.get(timeout=PATIENCE_S)
+            result.get(timeout=WAIT_S)
     assert not was_loaded(evil)
     assert not (busy.folder / "m2.db").exists()
 
@@ -213,10 +214,10 @@ def test_the_signature_of_a_message_holds_for_no_other(busy, evil):
         send(busy, "skitter.crawl", str(evil), task_id="id-3", headers={"skitter_signature": own}),
     ]
 
-    assert right.get(timeout=PATIENCE_S)["job"] == "titles"
+    assert right.get(timeout=WAIT_S)["job"] == "titles"
     for result in wrong:
         with pytest.raises(NotAllowed, match="this worker"):
-            result.get(timeout=PATIENCE_S)
+            result.get(timeout=WAIT_S)
     assert not was_loaded(evil)
 
 
@@ -229,7 +230,7 @@ def test_a_worker_does_not_sign_what_it_sends_for_others(busy, evil):
 
     until(lambda: first.ready() and second.ready())
     with pytest.raises(ScrapeFailed, match="this worker may not run"):
-        second.get(timeout=PATIENCE_S)
+        second.get(timeout=WAIT_S)
     assert not was_loaded(evil)
 
 
@@ -244,11 +245,11 @@ def test_callbacks_that_somebody_put_into_the_frontier_are_not_sent(busy):
     ]
 
     busy.on_job("scrape", lambda frontier: frontier.add(pages))
-    busy.scrape.delay(busy.page("/about?wake")).get(timeout=PATIENCE_S)
+    busy.scrape.delay(busy.page("/about?wake")).get(timeout=WAIT_S)
 
     for id in ids[1:]:
         with pytest.raises(ScrapeFailed, match="not signed"):
-            busy.app.AsyncResult(id).get(timeout=PATIENCE_S)
+            busy.app.AsyncResult(id).get(timeout=WAIT_S)
     until(lambda: busy.stats("scrape").crawled)
     assert busy.app.AsyncResult(ids[0]).state == "PENDING"
 
@@ -279,8 +280,8 @@ def test_only_the_name_of_an_output_travels(station):
     headers = {"Authorization": "Bearer to-ken"}
     page = station.scrape.delay(station.page("/about?headers"), headers=headers)
 
-    assert result.get(timeout=PATIENCE_S)["new"] == 3
-    assert page.get(timeout=PATIENCE_S)["status"] == 200
+    assert result.get(timeout=WAIT_S)["new"] == 3
+    assert page.get(timeout=WAIT_S)["status"] == 200
     until(lambda: status("pages", app=station.app).ready)
     with closing(sqlite3.connect(database)) as rows:
         assert rows.execute("SELECT count(*) FROM pages").fetchone() == (3,)
@@ -350,12 +351,12 @@ def test_a_worker_without_a_secret_runs_what_its_configuration_names(elsewhere):
         chord([elsewhere.scrape.s(page)])(elsewhere.summarize.s()).parent[0],
     ]
 
-    assert elsewhere.scrape.delay(page).get(timeout=PATIENCE_S)["status"] == 200
-    assert titles.get(timeout=PATIENCE_S) == [{"title": "About us"}]
-    assert many.get(timeout=PATIENCE_S)["new"] == 1
+    assert elsewhere.scrape.delay(page).get(timeout=WAIT_S)["status"] == 200
+    assert titles.get(timeout=WAIT_S) == [{"title": "About us"}]
+    assert many.get(timeout=WAIT_S)["new"] == 1
     for result in refused:
         with pytest.raises(NotAllowed):
-            result.get(timeout=PATIENCE_S)
+            result.get(timeout=WAIT_S)
     until(lambda: status("shelf", app=elsewhere.app).ready)
     assert (elsewhere.folder / "shelf.db").exists()
     assert not (elsewhere.folder / "own").exists()
@@ -373,7 +374,7 @@ def test_a_crawl_whose_workers_have_another_secret_says_what_to_set(elsewhere):
 
     until(lambda: "SKITTER_SECRET to the same text" in log.read_text())
     crawl.send_signal(signal.SIGINT)
-    crawl.wait(timeout=PATIENCE_S)
+    crawl.wait(timeout=WAIT_S)
     assert elsewhere.stats("books").done == 0
 
 
@@ -388,8 +389,8 @@ def test_workers_with_the_same_secret_run_what_any_of_them_was_asked(elsewhere):
     mapped = map_reduce([page], app.tasks["skitter.summarize"], app=app, spider=TITLES, delay_s=0)
     together = chord([app.tasks["skitter.scrape"].s(page)])(app.tasks["skitter.summarize"].s())
 
-    assert mapped.get(timeout=PATIENCE_S)["successful"] == 1
-    assert together.get(timeout=PATIENCE_S)["total"] == 1
+    assert mapped.get(timeout=WAIT_S)["successful"] == 1
+    assert together.get(timeout=WAIT_S)["total"] == 1
     runtime_of(app).close()
     app.close()
 
@@ -405,14 +406,14 @@ def test_the_spec_of_a_service_that_somebody_replaced_is_restored(elsewhere):
 
     page = app.tasks["skitter.scrape"].delay(elsewhere.page("/about?taken"), spider=TITLES)
 
-    assert page.get(timeout=PATIENCE_S) == [{"title": "About us"}]
+    assert page.get(timeout=WAIT_S) == [{"title": "About us"}]
     runtime_of(app).close()
     app.close()
 
 
 def test_a_file_of_the_caller_is_signed_as_it_was_sent(busy, evil):
     """With the secret any spider may be named: the worker loads this one."""
-    busy.crawl.delay(str(evil)).get(timeout=PATIENCE_S)
+    busy.crawl.delay(str(evil)).get(timeout=WAIT_S)
 
     assert was_loaded(evil)
     until(lambda: busy.stats(evil.stem).dead == 1)
