@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 
 import pytest
 from rich.console import Console
 
-from skitter.cli import dead, output
+from skitter.cli import console, dead
 from skitter.cli.dead import _cells
 from skitter.model import DeadLetter, Request
 
@@ -33,11 +34,13 @@ def test_a_message_and_a_reason_of_any_length_take_a_few_lines(url):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_line_break_in_a_message_looks_like_no_other_letter(monkeypatch, width, is_terminal):
     shown = io.StringIO()
-    console = Console(
+    rich = Console(
         file=shown, force_terminal=is_terminal, width=width, highlight=False, soft_wrap=True
     )
-    monkeypatch.setattr(dead, "out", console)
-    monkeypatch.setattr(output, "out", console)
+    monkeypatch.setattr(shown, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(dead, "out", rich)
+    monkeypatch.setattr(console, "out", rich)
 
     dead._show_list([["feed:x\nhttps://a.test/  404", "bad\nhttps://b.test/  404", 1, "now"]])
 
