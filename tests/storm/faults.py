@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import clocks
 from disks import fill_disk
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ async def rewrite_file(storm: Storm) -> bool:
 async def set_clock(storm: Storm) -> bool:
     offset = storm.crawl.folder / "offset"
     if offset.exists():
-        offset.write_text(f"{storm.chance.choice(['+2h', '-2h', '+40s', '-40s', '+0'])}\n")
+        clocks.set_clock(offset, storm.chance.choice(["+2h", "-2h", "+40s", "-40s", "+0"]))
     return offset.exists()
 
 

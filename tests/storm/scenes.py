@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from needs import need
+from clocks import faked_clock
 from storm.site import DELAY_S, POISON
 
 if TYPE_CHECKING:
@@ -99,14 +99,7 @@ def _scrapy(site: Site) -> str:
 
 def _off_clock(folder: Path) -> dict[str, str]:
     """The clock of these processes is off by what is in a file; their monotonic one is right."""
-    offset = folder / "offset"
-    offset.write_text("+0\n")
-    return {
-        "LD_PRELOAD": need("libfaketime"),
-        "FAKETIME_TIMESTAMP_FILE": str(offset),
-        "FAKETIME_CACHE_DURATION": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
+    return faked_clock(folder / "offset", cache_s=1)
 
 
 def _run(*words: str) -> dict[str, list[str]]:

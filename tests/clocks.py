@@ -1,0 +1,25 @@
+"""Processes whose clock is wrong, by libfaketime: their offset is in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from needs import need
+
+
+def faked_clock(offset: Path, *, monotonic: bool = False, cache_s: int = 0) -> dict[str, str]:
+    """Their environment. They look at the file so often; 0: whenever they ask for the time."""
+    set_clock(offset, "+0")
+    looks = {"FAKETIME_CACHE_DURATION": str(cache_s)} if cache_s else {"FAKETIME_NO_CACHE": "1"}
+    return looks | {
+        "LD_PRELOAD": need("libfaketime"),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_DONT_FAKE_MONOTONIC": str(int(not monotonic)),
+    }
+
+
+def set_clock(offset: Path, to: str) -> None:
+    """In one step: nobody reads a file that is empty."""
+    draft = offset.with_suffix(".new")
+    draft.write_text(f"{to}\n")
+    draft.replace(offset)
