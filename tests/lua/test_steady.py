@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lua.conftest import SLACK_MS
+from lua.conftest import SLACK_MS, feedback
 
 HOUR_S = 3600
 
@@ -53,6 +53,40 @@ async def test_a_rest_of_a_host_is_not_cut_short_by_a_clock_that_went_forward(ma
     clock.advance(600)
 
     assert (await raw.lease(1, since_ms=600_000)).fps == ["1"]
+
+
+@pytest.mark.parametrize("first", ["depart", "retry"])
+async def test_a_call_before_the_next_lease_stores_no_moment_that_is_hours_ahead(
+    make_raw, clock, first
+):
+    """The host would be asked again, or the page tried again, when those hours have passed."""
+    raw = await make_raw(delay_s=2, max_in_flight=1)
+    await raw.add("1")
+    grant = await raw.lease(1, since_ms=0)
+    clock.advance(HOUR_S)
+    [(fp, token)] = grant.claims
+    groups = {
+        "depart": [("a.test", 0, 100, -1, 0)],
+        "retry": [(fp, token, 1000, "timeout", feedback(0, None))],
+    }
+
+    await raw.shard.call(first, [part for group in groups[first] for part in group], since_ms=100)
+    if first == "depart":
+        await raw.release((fp, token))
+
+    assert (await raw.lease(1, since_ms=200)).again_ms <= 2000 + SLACK_MS
+
+
+async def test_who_never_leases_does_not_set_the_clock(raw, clock):
+    """A producer that pushes right after the jump: to its knowledge, an hour has passed."""
+    await raw.add("1")
+    await raw.lease(1, since_ms=0)
+    clock.advance(HOUR_S)
+    await raw.shard.call("add", raw.link("2"), links=0, since_ms=-1)
+
+    await raw.lease(1, since_ms=100)
+
+    assert abs((await control(raw))["shift"] + HOUR_S * 1000) <= 6000
 
 
 async def test_time_that_nobody_saw_has_passed(raw, clock):

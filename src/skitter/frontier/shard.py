@@ -57,18 +57,19 @@ class Shard(Verbs):
                 "now": self.clock() if self.clock else "",
                 "seq": number,
                 "token": f"{self.client}.{number}",
-                "since_ms": self._since_leased_ms() if verb == "lease" else -1,
+                "since_ms": self._since_leased_ms(),
             }
+            if verb == "lease":
+                self._leased_at = time.monotonic()
             values = {name: common[name] for name in code.common} | values
             args = code.arguments(values, each)
             return await self.server.call(code, self._keys_of(code), args, replicated=replicated)
 
     def _since_leased_ms(self) -> int:
-        """Time since the last `lease` call, by the monotonic clock; -1: it is the first, or a test
+        """Time since the last `lease` call, by the monotonic clock; -1: there was none, or a test
         sets the clock. It reveals jumps of the server's clock (lib/steady.lua)."""
-        before, self._leased_at = self._leased_at, time.monotonic()
-        known = self.clock is None and before > -math.inf
-        return round(1000 * (self._leased_at - before)) if known else -1
+        known = self.clock is None and self._leased_at > -math.inf
+        return round(1000 * (time.monotonic() - self._leased_at)) if known else -1
 
     def _keys_of(self, code: Script) -> list[str]:
         """Cached: a call has a dozen keys, and a client makes thousands of calls."""

@@ -1,8 +1,10 @@
 --[[
-once: if the call is a repeat, end the script here with its first answer.
+once: if the call is a repeat, end the script here with its first answer. If not, it happens at the
+right time.
 ]]
---@include answers
+--@include answers steady
 do
   local answer = answered()
   if answer then return answer end
+  keep_steady()
 end

@@ -1,12 +1,16 @@
 --[[
 steady: keep the job's clock steady while workers lease, even if the server's clock is set.
 
-It never jumps back, and never advances more than the leasing client's own clock did. If no client
-was watching, as in a night without workers, the time has passed. Time while the server was down and
-clients waited may be left out: that costs no leases.
+It never jumps back, and never advances more than the clock of a client that leases did. If no such
+client was watching, as in a night without workers, the time has passed. Time while the server was
+down and clients waited may be left out: that costs no leases.
 
-KEYS   control  hash   clock: job ms, at most a second behind; shift: job ms - server ms
-ARGV   since_ms int    since the client last leased, by its own clock; -1: first lease, or unknown
+Whichever call of such a client comes first corrects the clock: moments that it would store, such as
+that of a departure, were hours ahead when the next lease came.
+
+KEYS   control  hash   clock: job ms, at most a second behind the last lease; shift: job ms - server
+                       ms
+ARGV   since_ms int    since the client last leased, by its own clock; -1: it never has, or unknown
 ]]
 --@include clock
 local EVERY_MS, TOLERANCE_MS = 1000, 5000
@@ -24,7 +28,7 @@ local function keep_steady()
   local jumped = clock_ms and jump(now_ms - clock_ms) or 0
   now_ms = now_ms - jumped
   if jumped ~= 0 then redis.call('HSET', control, 'shift', string.format('%d', now_ms - wall_ms)) end
-  if not clock_ms or now_ms - clock_ms >= EVERY_MS then
+  if verb == 'lease' and (not clock_ms or now_ms - clock_ms >= EVERY_MS) then
     redis.call('HSET', control, 'clock', string.format('%d', now_ms))
   end
 end
