@@ -65,12 +65,12 @@ async def test_a_call_before_the_next_lease_stores_no_moment_that_is_hours_ahead
     grant = await raw.lease(1, since_ms=0)
     clock.advance(HOUR_S)
     [(fp, token)] = grant.claims
-    groups = {
-        "depart": [("a.test", 0, 100, -1, 0)],
-        "retry": [(fp, token, 1000, "timeout", feedback(0, None))],
+    each: dict[str, tuple[object, ...]] = {
+        "depart": ("a.test", 0, 100, -1, 0),
+        "retry": (fp, token, 1000, "timeout", feedback(0)),
     }
 
-    await raw.shard.call(first, [part for group in groups[first] for part in group], since_ms=100)
+    await raw.shard.call(first, each[first], since_ms=100)
     if first == "depart":
         await raw.release((fp, token))
 
