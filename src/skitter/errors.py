@@ -179,7 +179,10 @@ class LeaseLost(FrontierError):
 
 
 class QueueFull(FrontierError):
-    """The queue is over max_pending. `added` were accepted, none of the rest."""
+    """The queue is over max_pending.
+
+    `added` of the offered URLs went in, none of the rest.
+    """
 
     retryable = True
 
