@@ -34,10 +34,14 @@ class Start(Part):
 
     async def measure(self, ground: Ground) -> list[Row]:
         await begin(ground, "https://example.com/")
-        status = ("-m", "skitter", "status", "--redis", f"unix://{ground.socket}")
+        status = ("-m", "skitter", "status")
+        by_url = ("--redis", f"unix://{ground.socket}")
+        embedded = ("--dir", str(ground.socket.parent))
+        ten = Goal("at most 10 times", most=10.0)
         asked = {
             "skitter --help": (("-m", "skitter", "--help"), Goal("at most 5 times", most=5.0)),
-            "skitter status": (status, Goal("at most 10 times", most=10.0)),
+            "skitter status --redis URL": ((*status, *by_url), ten),
+            "skitter status": ((*status, *embedded), ten),
             "import redis.asyncio": (("-c", "import redis.asyncio"), None),
         }
         bare = Contender("python -c pass", partial(begun, BARE), fresh=False)

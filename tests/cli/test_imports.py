@@ -16,6 +16,7 @@ import skitter.settings
 from skitter.cli.child import WORKER
 from skitter.cli.main import PANELS
 from skitter.settings import WorkerConfig
+from skitter.valkey import hold
 
 PROGRAM = """
 import atexit, sys
@@ -93,6 +94,20 @@ def test_a_look_at_a_plain_server_imports_no_client_no_loop_and_no_terminal(
         assert "skitter.watch" in found
         assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
         assert not found & {"skitter.valkey", "skitter.settings.sources", "skitter.settings.fetch"}
+
+
+def test_a_look_at_the_embedded_server_imports_no_client_either(short_dir, monkeypatch):
+    monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
+    monkeypatch.delenv("SKITTER_DIR", raising=False)
+    (place := short_dir / "look").mkdir()
+    monkeypatch.chdir(place)
+    with hold(place / ".skitter"):
+        modules_of("push", "books", "https://a.test/")  # and the scripts are on the server
+        modules_of("status")
+        found = modules_of("status", "books")
+
+    assert "skitter.valkey" in found
+    assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
 
 
 def test_a_worker_imports_nothing_that_only_people_or_databases_need(

@@ -8,16 +8,15 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+import hiredis
 
 from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
 from skitter.valkey import config, locks
 from skitter.valkey.append_only import mend
 from skitter.valkey.binary import environment, examine_binary
+from skitter.valkey.command import info, send
 from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from skitter.valkey.config import ServerOptions
     from skitter.valkey.home import EmbeddedServer
 
-REPLY_TIMEOUT_S = 1.0
 KILLED = "it was killed, perhaps because memory ran out"
 #: For a server that is alive but silent; one that reports loading is not silent.
 PATIENCE_S = 60.0
@@ -67,17 +65,14 @@ class Answer(Enum):
 def ask(server: EmbeddedServer) -> Answer:
     """PING it once."""
     try:
-        with _client(server) as client:
-            client.ping()
-    except redis.BusyLoadingError:
-        return Answer.LOADING
-    except redis.AuthenticationError as error:
-        raise _refused(server) from error
-    except redis.ResponseError:
-        return Answer.READY  # -MISCONF on a full disk, -BUSY during a long script: it does answer
-    except redis.TimeoutError:
+        send(server, "PING")
+    except hiredis.ReplyError as error:
+        _check_password(server, error)
+        # -MISCONF on a full disk, -BUSY during a long script: it does answer
+        return Answer.LOADING if str(error).startswith("LOADING") else Answer.READY
+    except TimeoutError:
         return Answer.SILENT
-    except redis.ConnectionError:
+    except OSError:
         return Answer.NOBODY
     return Answer.READY
 
@@ -174,19 +169,19 @@ def shut_down(server: EmbeddedServer, progress: Progress | None) -> bool:
 def inspect(server: EmbeddedServer) -> ServerProcess | None:
     """Describe the server, allowing a moment for a start or stop in progress."""
     wait = Wait(None, patience_s=min(PATIENCE_S, 2.0))
-    while (info := _info(server)) is None:
+    while (said := _info(server)) is None:
         if not is_alive(server):
             return None
         if wait.too_long:
             raise _unreachable(server)
         wait.pause("waiting for the embedded server to answer")
     return ServerProcess(
-        pid=info["process_id"],
-        name="Valkey" if "valkey_version" in info else "Redis",
-        version=info.get("valkey_version") or info["redis_version"],
-        run_id=info["run_id"],
-        uptime_s=info["uptime_in_seconds"],
-        loading=bool(info["loading"]),
+        pid=int(said["process_id"]),
+        name="Valkey" if "valkey_version" in said else "Redis",
+        version=said.get("valkey_version") or said["redis_version"],
+        run_id=said["run_id"],
+        uptime_s=int(said["uptime_in_seconds"]),
+        loading=said["loading"] != "0",
         kept=server.keep.exists(),
     )
 
@@ -202,33 +197,20 @@ def last_words(log: str) -> str:
     return "; ".join(line.strip(" .:") for line in complaints[-2:] or [last_line])
 
 
-def _info(server: EmbeddedServer) -> dict[str, Any] | None:
+def _info(server: EmbeddedServer) -> dict[str, str] | None:
     try:
-        with _client(server) as client:
-            info: dict[str, Any] = client.info("server", "persistence")
-            return info
-    except redis.AuthenticationError as error:
-        raise _refused(server) from error
-    except (redis.ConnectionError, redis.TimeoutError):
+        return info(server, "server", "persistence")
+    except hiredis.ReplyError as error:
+        _check_password(server, error)
+        return None  # -BUSY during a long script
+    except OSError:
         return None
-
-
-def _client(server: EmbeddedServer) -> redis.Redis:
-    return redis.Redis(
-        unix_socket_path=str(server.socket),
-        password=server.password,
-        socket_timeout=REPLY_TIMEOUT_S,
-        retry=Retry(NoBackoff(), 0),
-        # No HELLO and no CLIENT SETINFO: a loading server is slow to answer each.
-        protocol=2,
-        driver_info=None,
-    )
 
 
 def _wait_until_written(server: EmbeddedServer, progress: Progress | None) -> None:
     """The write that meets a full disk is answered, and stays in memory until there is room."""
     wait = Wait(progress, patience_s=WRITE_S)
-    while (info := _info(server)) and info["aof_last_write_status"] != "ok":
+    while (said := _info(server)) and said["aof_last_write_status"] != "ok":
         if wait.too_long:
             raise ServerFailed(
                 f"the embedded server was not stopped: its disk is full, and what it accepted last "
@@ -240,19 +222,20 @@ def _wait_until_written(server: EmbeddedServer, progress: Progress | None) -> No
 def _send_shutdown(server: EmbeddedServer) -> None:
     # It hangs up instead of replying. A reply is a refusal.
     try:
-        with suppress(redis.ConnectionError, redis.TimeoutError), _client(server) as client:
-            client.execute_command("SHUTDOWN")
-    except redis.ResponseError as error:
+        with suppress(OSError):
+            send(server, "SHUTDOWN")
+    except hiredis.ReplyError as error:
         raise ServerFailed(
             f"the embedded server refuses to stop: {error}. See {server.log}, then try again."
         ) from error
 
 
-def _refused(server: EmbeddedServer) -> ServerRefused:
-    return ServerRefused(
-        f"the server in {server.directory} expects another password than "
-        f"{server.config.name} has: stop it with the client that changed it."
-    )
+def _check_password(server: EmbeddedServer, error: hiredis.ReplyError) -> None:
+    if str(error).startswith(("NOAUTH", "WRONGPASS", "ERR AUTH")):
+        raise ServerRefused(
+            f"the server in {server.directory} expects another password than "
+            f"{server.config.name} has: stop it with the client that changed it."
+        ) from error
 
 
 def _unreachable(server: EmbeddedServer) -> ServerFailed:
