@@ -8,13 +8,16 @@ it too, so a provider must have been set as well.
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from skitter.errors import SkitterError
 from skitter.redact import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skitter.model import Request
 
 _NOTHING: Final = nullcontext()
@@ -25,10 +28,10 @@ _NOT_SET_UP: Final = "ProxyTracerProvider"
 class Spans:
     """For one worker or loader. Attribute names follow OpenTelemetry's conventions."""
 
-    __slots__ = ("_tracer",)
+    __slots__ = ("_trace", "_tracer")
 
     def __init__(self) -> None:
-        trace = sys.modules.get("opentelemetry.trace")
+        trace = self._trace = sys.modules.get("opentelemetry.trace")
         is_set_up = trace and type(trace.get_tracer_provider()).__name__ != _NOT_SET_UP
         self._tracer: Any = trace.get_tracer("skitter") if trace and is_set_up else None
 
@@ -51,8 +54,19 @@ class Spans:
         }
         return self._start(name, about)
 
-    def _start(self, name: str, attributes: dict[str, Any]) -> AbstractContextManager[object]:
-        started: AbstractContextManager[object] = self._tracer.start_as_current_span(
-            f"skitter.{name}", attributes=attributes
-        )
-        return started
+    @contextmanager
+    def _start(self, name: str, attributes: dict[str, Any]) -> Iterator[None]:
+        """Other exceptions than ours say that it is too early, or time to stop: not an error."""
+        with self._tracer.start_as_current_span(
+            f"skitter.{name}",
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield
+            except SkitterError as error:
+                assert self._trace is not None
+                span.record_exception(error)
+                span.set_status(self._trace.StatusCode.ERROR, str(error))
+                raise
