@@ -40,7 +40,7 @@ class Tracer:
         assert (record_exception, set_status_on_exception) == (
             False,
             False,
-        )  # not of all exceptions
+        )
         self.found.append(Span(name, attributes))
         return nullcontext(self.found[-1])
 
