@@ -27,15 +27,11 @@ SAME_S = 2.0
 MAX_JOBS = 100
 #: Waiting offers per job; beyond that, clients have to push again.
 MAX_WAITING = 20_000
-#: An `add` that takes longer waits in Redis behind a long script. Another one then joins it there,
-#: so that pushes wait for one such script, not two.
-HELD_UP_S = 0.004
-MAX_AT_ONCE = 3
 
 
 @dataclass(slots=True)
 class JobPushes:
-    """The pushes to one job, one `add` at a time unless Redis is held up."""
+    """The pushes to one job, one `add` at a time: a shard would let no second one pass."""
 
     frontier: Frontier
     presence: Presence
@@ -45,8 +41,7 @@ class JobPushes:
         default_factory=list
     )
     _count: int = 0
-    _at_once: int = 0
-    _sent_at: float = 0.0
+    _is_sending: bool = False
     _tasks: set[asyncio.Task[list[Added]]] = field(default_factory=set)
 
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
@@ -55,9 +50,8 @@ class JobPushes:
             says = "URLs arrive faster than the frontier accepts them: push again later."
             raise Refusal(429, says, retry_after_s=1)
         self._count += len(offers)
-        held_up = time.monotonic() - self._sent_at > HELD_UP_S
-        if not self._at_once or (held_up and self._at_once < MAX_AT_ONCE):
-            self._at_once += 1
+        if not self._is_sending:
+            self._is_sending = True
             return await self._send(offers)
         future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
         self._waiting.append((offers, future))
@@ -67,7 +61,6 @@ class JobPushes:
         """Send `own` with the waiting offers; return the results of `own`."""
         batch, self._waiting = self._waiting, []
         together = [*own, *chain.from_iterable(offers for offers, _ in batch)] if batch else own
-        self._sent_at = time.monotonic()
         try:
             answers = await self.presence.through(self.frontier.add_offers(together))
         except BaseException as error:
@@ -88,7 +81,7 @@ class JobPushes:
     def _go_on(self) -> None:
         """Send the offers that collected meanwhile: they have no sender of their own."""
         if not self._waiting:
-            self._at_once -= 1
+            self._is_sending = False
             return
         task = asyncio.create_task(self._send())
         self._tasks.add(task)
