@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from skitter.frontier.admin.control import read_birth
 from skitter.frontier.admin.jobs import open_job
+from skitter.server.presence import UnderWay
 from skitter.server.problems import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
@@ -44,25 +45,26 @@ class JobPushes:
     _is_sending: bool = False
     _tasks: set[asyncio.Task[list[Added]]] = field(default_factory=set)
 
-    async def add(self, offers: Sequence[Offer]) -> list[Added]:
-        """Return each offer's result. Raises Refusal while too many wait."""
+    def add(self, offers: Sequence[Offer]) -> Awaitable[list[Added]]:
+        """Each offer's result. Raises Refusal while too many wait."""
         if self._count > MAX_WAITING:
             says = "URLs arrive faster than the frontier accepts them: push again later."
             raise Refusal(429, says, retry_after_s=1)
         self._count += len(offers)
         if not self._is_sending:
             self._is_sending = True
-            return await self._send(offers)
+            return self._send(offers)
         future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
         self._waiting.append((offers, future))
-        return await future
+        return future
 
     async def _send(self, own: Sequence[Offer] = ()) -> list[Added]:
         """Send `own` with the waiting offers; return the results of `own`."""
         batch, self._waiting = self._waiting, []
         together = [*own, *chain.from_iterable(offers for offers, _ in batch)] if batch else own
         try:
-            answers = await self.presence.through(self.frontier.add_offers(together))
+            with UnderWay(self.presence):
+                answers = await self.frontier.add_offers(together)
         except BaseException as error:
             for _, future in batch:
                 if not future.done():
