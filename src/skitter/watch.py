@@ -87,7 +87,8 @@ class Watcher(msgspec.Struct):
         looks = await for_each_job(
             self.server, self.look, lambda job, error: on_damaged(f"{job}: {error}")
         )
-        self._known = {job: self._known[job] for job in looks}
+        # Another look may have ended meanwhile and forgotten a job that this one has seen.
+        self._known = {job: known for job, known in self._known.items() if job in looks}
         return list(looks.values())
 
     async def look_at(self, frontier: Frontier, stats: Stats | None = None) -> Overview:

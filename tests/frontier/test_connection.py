@@ -12,6 +12,7 @@ import uvloop
 
 from skitter.frontier.client import ConnectionCount
 from skitter.frontier.connection import _client, connect
+from waiting import until_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -136,6 +137,30 @@ def test_a_script_that_is_never_answered_is_a_lost_call(does, error):
 
     uvloop.run(ask())
     asyncio.run(ask())
+
+
+async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one():
+    async def answer_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(len(PING))
+        writer.write(b"+PONG\r\n")
+        await writer.drain()
+        go_on.set()
+        writer.write(b"+MORE\r\n")
+        await reader.read()
+        writer.close()
+
+    async def closed() -> bool:
+        return bool(connection._writer.transport.is_closing())
+
+    go_on = asyncio.Event()
+    listener = await asyncio.start_server(answer_twice, "127.0.0.1", 0)
+    host, port = listener.sockets[0].getsockname()
+    async with listener, open_connection(f"redis://{host}:{port}") as connection:
+        assert await connection.ask(PING) == b"PONG"
+        await go_on.wait()
+        await until_async(closed)
+        with pytest.raises(redis.exceptions.ConnectionError):
+            await connection.ask(PING)
 
 
 async def test_each_script_has_the_whole_time_for_its_answer():

@@ -90,7 +90,6 @@ async def test_pushes_that_come_while_one_is_under_way_go_together(
             await until_async(all_have_come)
         return await add(self, offers, **links)
 
-    monkeypatch.setattr(pushes, "HELD_UP_S", 3600)
     monkeypatch.setattr(Frontier, "add_offers", counted)
     path = f"/api/jobs/{job}/urls"
     some = [web.post(path, json={"urls": [f"http://a.test/{i}"]}) for i in range(20)]
@@ -100,10 +99,7 @@ async def test_pushes_that_come_while_one_is_under_way_go_together(
     assert (len(calls), sum(calls)) == (2, 20)
 
 
-async def test_pushes_do_not_wait_for_one_that_redis_holds_up(
-    web, site, server, frontier, job, monkeypatch
-):
-    monkeypatch.setattr(pushes, "HELD_UP_S", -1)
+async def test_pushes_that_redis_holds_up_go_together(web, site, server, frontier, job):
     path = f"/api/jobs/{job}/urls"
     await web.post(path, json={"urls": ["http://a.test/"]})
     await server.command("CLIENT", "PAUSE", "600000", "WRITE")
@@ -115,10 +111,10 @@ async def test_pushes_do_not_wait_for_one_that_redis_holds_up(
 
     try:
         await until_async(all_have_come)
-        at_once = site.pushes._jobs[job]._at_once
+        waiting = len(site.pushes._jobs[job]._waiting)
     finally:
         await server.command("CLIENT", "UNPAUSE")
-    assert at_once == pushes.MAX_AT_ONCE
+    assert waiting == 19
     assert [one.json()["new"] for one in await answers] == [1] * 20
     assert (await frontier.stats()).pending == 21
 

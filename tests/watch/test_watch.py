@@ -10,6 +10,7 @@ import pytest
 from conftest import rude
 from skitter.frontier.admin.control import change_options, set_state
 from skitter.frontier.admin.eta import Bound, eta_s
+from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.workers import Heartbeat, beat, set_wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import record
@@ -201,3 +202,16 @@ async def test_all_jobs_are_looked_at_and_a_damaged_one_does_not_hide_them(front
 
     assert frontier.job in [look.job for look in looks]
     assert [line for line in said if damaged in line]
+
+
+async def test_two_looks_at_all_jobs_may_overlap_while_a_job_is_purged(frontier, server, job):
+    """The second one ends first, and has not seen it."""
+
+    async def purge_and_look(seen: Frontier) -> list[str]:
+        if seen.job == job:
+            await purge_job(seen)
+            assert job not in [one.job for one in await watcher.look_at_all(print)]
+        return []
+
+    watcher = Watcher(server, find_bad=purge_and_look)
+    assert job in [one.job for one in await watcher.look_at_all(print)]

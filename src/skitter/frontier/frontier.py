@@ -129,18 +129,22 @@ class Frontier:
         """Check and encode one request. Raises BadURL, BadOption or TooBig, naming the value."""
         return offer(request, self.layout)
 
-    async def add_offers(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
+    def add_offers(
+        self, offers: Sequence[Offer], *, links: bool = False
+    ) -> Coroutine[Any, Any, list[Added]]:
         """The second half of `add`, for callers that check requests one by one."""
+        if len(offers) == 1:  # the usual case of a queue
+            return self._add_to(offers[0].shard, offers, links=links)
+        return self._add_all(offers, links=links)
+
+    async def _add_all(self, offers: Sequence[Offer], *, links: bool) -> list[Added]:
         new = 0
 
         async def send(shard: int, part: list[int]) -> list[Added]:
-            rows = [offers[i].arguments for i in part]
-            codes = await self.shards[shard].add(
-                rows, links=int(links), replicated=self.options.safety.replicated
-            )
+            answers = await self._add_to(shard, [offers[i] for i in part], links=links)
             nonlocal new
-            new += codes.count(Code.NEW)
-            return [_ADDED[code] for code in codes]
+            new += answers.count(Added.NEW)
+            return answers
 
         try:
             return await scatter(
@@ -152,6 +156,14 @@ class Frontier:
         except ServerFull as full:
             full.added += new
             raise
+
+    async def _add_to(self, shard: int, offers: Sequence[Offer], *, links: bool) -> list[Added]:
+        codes = await self.shards[shard].add(
+            [one.arguments for one in offers],
+            links=int(links),
+            replicated=self.options.safety.replicated,
+        )
+        return [_ADDED[code] for code in codes]
 
     async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S, lane: Lane = "") -> Leased:
         """Take up to `limit` requests of a lane that may be fetched now, for `ttl_s` seconds.

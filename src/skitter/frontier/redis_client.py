@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import redis.exceptions as problems
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
@@ -20,8 +20,6 @@ from skitter.frontier.packing import pack, pack_script
 
 if TYPE_CHECKING:
     from skitter.frontier.client import ConnectionCount
-
-READ_BYTES = 65_536
 
 
 def redis_client(
@@ -66,10 +64,10 @@ class OurRedis(Redis):
         self.auto_close_connection_pool = True
         self._free: list[Any] = []
 
-    async def execute_command(self, *words: Any, **reading: Any) -> Any:
+    def execute_command(self, *words: Any, **reading: Any) -> Any:
         if words[0] == "EVALSHA":
-            return await self._exchange(words)
-        return await super().execute_command(*words, **reading)  # type: ignore[no-untyped-call]
+            return self._exchange(words)
+        return super().execute_command(*words, **reading)  # type: ignore[no-untyped-call]
 
     async def _exchange(self, words: tuple[Any, ...]) -> Any:
         pool: Any = self.connection_pool
@@ -112,8 +110,7 @@ class _Ours:
     """Our overrides of redis-py's connections."""
 
     connections: ConnectionCount
-    _due: float | None = None  # by when a call must be answered; None: there is none
-    _watch: asyncio.TimerHandle | None = None
+    _answers: Answers | None = None
 
     async def _connect(self: Any) -> None:
         self.connections.made += 1
@@ -128,37 +125,12 @@ class _Ours:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def ask(self: Any, packed: bytes) -> Any:
+    def ask(self: Any, packed: bytes) -> Any:
         """Send and read in one step, with one timeout: redis-py's layers would double the cost of a
         call."""
-        stream, replies = self._reader, self._parser._reader
-        self._due = time.monotonic() + self.socket_timeout
-        if self._watch is None:
-            self._watch_time()
-        try:
-            self._writer.write(packed)
-            while (answer := replies.gets()) is NOT_ENOUGH_DATA:
-                replies.feed(await stream.read(READ_BYTES) or _hung_up(self._due))
-        except RuntimeError as error:  # uvloop: the connection was closed a moment ago
-            raise problems.ConnectionError(f"Error while writing to socket. {error}") from error
-        finally:
-            self._due = None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def _watch_time(self: Any) -> None:
-        """Hang up on a late answer. One timer serves many calls: to set and cancel one for each
-        costs 2.5 us."""
-        self._watch = None
-        if self._due is None:
-            return
-        late_in_s = self._due - time.monotonic()
-        if late_in_s <= 0:
-            self._writer.transport.abort()
-        else:
-            loop = asyncio.get_running_loop()
-            self._watch = loop.call_later(late_in_s, self._watch_time)
+        if self._answers is None or self._answers.writer is not self._writer:
+            self._answers = Answers(self._writer, self._parser._reader)
+        return self._answers.to(packed, within_s=self.socket_timeout)
 
     def pack_command(self, *args: Any) -> list[bytes]:
         """Pack with hiredis, which halves the client's time for a batch. redis-py does so only in
@@ -178,7 +150,7 @@ class _Ours:
         except TimeoutError:
             await self.disconnect(nowait=True)
             raise problems.TimeoutError("Timeout writing to socket") from None
-        except (OSError, RuntimeError) as error:  # RuntimeError: as in `ask`
+        except (OSError, RuntimeError) as error:  # RuntimeError: uvloop, if it was just closed
             await self.disconnect(nowait=True)
             raise problems.ConnectionError(f"Error while writing to socket. {error}") from error
         except BaseException:
@@ -186,7 +158,66 @@ class _Ours:
             raise
 
 
-def _hung_up(due: float) -> NoReturn:
-    if due <= time.monotonic():
-        raise problems.TimeoutError("Timeout reading from socket")
-    raise problems.ConnectionError("Connection closed by server.")
+class Answers(asyncio.Protocol):
+    """Reads the answers to one call after the other, in place of asyncio's streams: their buffer
+    and their coroutines cost a call more than parsing its answer."""
+
+    def __init__(self, writer: asyncio.StreamWriter, replies: Any) -> None:
+        self.writer, self._replies = writer, replies
+        self._transport: Any = writer.transport
+        self._stream = self._transport.get_protocol()
+        self._loop = asyncio.get_running_loop()
+        self._waiter = self._loop.create_future()
+        self._waiter.cancel()  # nobody waits yet
+        self._due = 0.0  # by when the call must be answered
+        self._watch: asyncio.TimerHandle | None = None
+        self._transport.set_protocol(self)
+
+    def to(self, packed: bytes, *, within_s: float) -> asyncio.Future[Any]:
+        """The answer to a packed call."""
+        if self._transport.is_closing():
+            raise problems.ConnectionError("Connection closed by server.")
+        waiter = self._waiter = self._loop.create_future()
+        self._due = time.monotonic() + within_s
+        if self._watch is None:
+            self._watch_time()
+        self._transport.write(packed)
+        return waiter
+
+    def _watch_time(self) -> None:
+        """Hang up on a late answer. One timer serves many calls: to set and cancel one for each
+        costs 2.5 us."""
+        self._watch = None
+        if self._waiter.done():
+            return
+        late_in_s = self._due - time.monotonic()
+        if late_in_s <= 0:
+            self._waiter.set_exception(problems.TimeoutError("Timeout reading from socket"))
+            self._transport.abort()
+        else:
+            self._watch = self._loop.call_later(late_in_s, self._watch_time)
+
+    def data_received(self, data: bytes) -> None:
+        waiter, replies = self._waiter, self._replies
+        replies.feed(data)
+        is_asked = not waiter.done()
+        if is_asked and (answer := replies.gets()) is not NOT_ENOUGH_DATA:
+            if isinstance(answer, Exception):
+                waiter.set_exception(answer)
+            else:
+                waiter.set_result(answer)
+            is_asked = not replies.has_data()
+        if not is_asked:  # the next call must not read it
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._waiter.done():
+            says = str(exc or "Connection closed by server.")
+            self._waiter.set_exception(problems.ConnectionError(says))
+        self._stream.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._stream.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stream.resume_writing()

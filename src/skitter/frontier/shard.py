@@ -36,7 +36,7 @@ class Shard(Verbs):
     _turns: defaultdict[str, AbstractAsyncContextManager[None]] = field(
         default_factory=lambda: defaultdict(turnstile)
     )
-    _keys: dict[str, list[str]] = field(default_factory=dict)
+    _codes: dict[tuple[str, bool], tuple[Script, list[str]]] = field(default_factory=dict)
     _leased_at: float = -math.inf
 
     async def call(
@@ -50,7 +50,7 @@ class Shard(Verbs):
     ) -> Any:
         """Run a verb, one call of each at a time: the server remembers only a client's last one.
         Replicated: return only when a replica has it."""
-        code = script(verb, strict=strict)
+        code, keys = self._codes.get((verb, strict)) or self._code(verb, strict=strict)
         async with self._turns[verb]:
             number = next(self._numbers)
             common = {
@@ -61,9 +61,10 @@ class Shard(Verbs):
             }
             if verb == "lease":
                 self._leased_at = time.monotonic()
-            values = {name: common[name] for name in code.common} | values
+            for name in code.common:
+                values[name] = common[name]
             args = code.arguments(values, each)
-            return await self.server.call(code, self._keys_of(code), args, replicated=replicated)
+            return await self.server.call(code, keys, args, replicated=replicated)
 
     def _since_leased_ms(self) -> int:
         """Time since the last `lease` call, by the monotonic clock; -1: there was none, or a test
@@ -71,14 +72,15 @@ class Shard(Verbs):
         known = self.clock is None and self._leased_at > -math.inf
         return round(1000 * (time.monotonic() - self._leased_at)) if known else -1
 
-    def _keys_of(self, code: Script) -> list[str]:
-        """Cached: a call has a dozen keys, and a client makes thousands of calls."""
-        if code.name not in self._keys:
-            self._keys[code.name] = [
-                self.keys.key(name, self.client if name == "recent" else None)
-                for name in code.header.keys
-            ]
-        return self._keys[code.name]
+    def _code(self, verb: str, *, strict: bool) -> tuple[Script, list[str]]:
+        """A script and its keys. Kept: it has a dozen, and a client makes thousands of calls."""
+        code = script(verb, strict=strict)
+        keys = [
+            self.keys.key(name, self.client if name == "recent" else None)
+            for name in code.header.keys
+        ]
+        self._codes[verb, strict] = code, keys
+        return code, keys
 
     async def command(self, word: str, name: str, *words: Any) -> Any:
         """Run a plain command on a key of the shard. Only for commands that may run twice."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -16,12 +17,16 @@ class Verbs:
 
 
 def _method(verb: str) -> Any:
-    async def method(self: Verbs, each: Any = (), *, rest: Any = (), **values: Any) -> Any:
-        is_row = len(script(verb).header.each) > 1
-        flat = [*chain.from_iterable(each), *rest] if is_row else each
-        return await self.call(verb, flat, **values)
+    def method(self: Verbs, each: Any = (), *, rest: Any = (), **values: Any) -> Any:
+        flat = [*chain.from_iterable(each), *rest] if _has_rows(verb) else each
+        return self.call(verb, flat, **values)
 
     return method
+
+
+@cache
+def _has_rows(verb: str) -> bool:
+    return len(script(verb).header.each) > 1
 
 
 for _verb in verbs():

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SEND_S = 60.0
 STATIC = Path(__file__).parent / "static"
+UNKNOWN_HOST = "this server does not have that name: add it with `skitter serve --allow-host NAME`"
 
 
 def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
@@ -98,24 +99,18 @@ class Guarded:
             await self.app(scope, receive, send)
             return
 
-        if response := await self._answer(scope, receive):
-            await response(scope, receive, _guarded(scope, send))
-
-    async def _answer(self, scope: Scope, receive: Receive) -> ASGIApp | None:
-        """What answers the call. None: already sent."""
-        host = header(scope, b"host")
-        if not is_known_host(host, self.site.allowed_hosts):
+        response: ASGIApp | None = self.app
+        if not is_known_host(header(scope, b"host"), self.site.allowed_hosts):
             # DNS rebinding: a hostile page may make its own name resolve to this address.
-            says = (
-                "this server does not have that name: add it with `skitter serve --allow-host NAME`"
-            )
-            return refuse(Refusal(421, says, field="Host"))
-        is_method = scope["method"] == self.often.route.method
-        if is_method and (found := self.match_often(scope["path"])):
+            response = refuse(Refusal(421, UNKNOWN_HOST, field="Host"))
+        elif scope["method"] == self.often.route.method and (
+            found := self.match_often(scope["path"])
+        ):
             # The most frequent call skips Starlette's middleware and router: they add 5%.
             scope["path_params"] = found.groupdict()
-            return await self.often.answer(scope, receive)
-        return self.app
+            response = await self.often.answer(scope, receive)
+        if response:  # None: already sent
+            await response(scope, receive, _guarded(scope, send))
 
 
 def _guarded(scope: Scope, send: Send) -> Send:

@@ -27,21 +27,33 @@ DEAD_S = 6.0
 
 
 class UnderWay:
-    """A call that others can end. asyncio.Timeout would do, but costs more."""
+    """A block that ends with ServerUnreachable as soon as Redis is away. asyncio.Timeout would do,
+    but costs more."""
 
-    __slots__ = ("_before", "_is_ended", "_task")
+    __slots__ = ("_before", "_is_ended", "_presence", "_task")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        task = asyncio.current_task(loop)  # without one, it would ask the system for our pid
+    def __init__(self, presence: Presence) -> None:
+        self._presence, self._is_ended = presence, False
+
+    def __enter__(self) -> None:
+        presence = self._presence
+        presence.check()
+        task = asyncio.current_task(presence._loop)  # without one, it would ask for our pid
         assert task is not None
-        self._task, self._before, self._is_ended = task, task.cancelling(), False
+        self._task, self._before = task, task.cancelling()
+        presence._calls.add(self)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._presence._calls.discard(self)
+        if kind is asyncio.CancelledError and self._was_ended():
+            raise ServerUnreachable(self._presence.away) from None
 
     def end(self) -> None:
         if not self._is_ended:
             self._is_ended = True
             self._task.cancel()
 
-    def was_ended(self) -> bool:
+    def _was_ended(self) -> bool:
         """Whether `end`, and nothing else, cancelled it."""
         return self._is_ended and self._task.uncancel() <= self._before
 
@@ -73,19 +85,11 @@ class Presence:
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
         """Do the work. Raises ServerUnreachable as soon as Redis is away."""
-        if self.away:
-            work.close()
-            self.check()
-        call = UnderWay(self._loop)
-        self._calls.add(call)
         try:
-            return await work
-        except asyncio.CancelledError:
-            if call.was_ended():
-                raise ServerUnreachable(self.away) from None
-            raise
+            with UnderWay(self):
+                return await work
         finally:
-            self._calls.discard(call)
+            work.close()  # if it never began
 
     async def pause(self, seconds: float) -> None:
         """Sleep; return early when Redis goes away or comes back."""

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from skitter.frontier.admin.control import read_birth
 from skitter.frontier.admin.jobs import open_job
+from skitter.server.presence import UnderWay
 from skitter.server.problems import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
@@ -27,15 +28,11 @@ SAME_S = 2.0
 MAX_JOBS = 100
 #: Waiting offers per job; beyond that, clients have to push again.
 MAX_WAITING = 20_000
-#: An `add` that takes longer waits in Redis behind a long script. Another one then joins it there,
-#: so that pushes wait for one such script, not two.
-HELD_UP_S = 0.004
-MAX_AT_ONCE = 3
 
 
 @dataclass(slots=True)
 class JobPushes:
-    """The pushes to one job, one `add` at a time unless Redis is held up."""
+    """The pushes to one job, one `add` at a time: a shard would let no second one pass."""
 
     frontier: Frontier
     presence: Presence
@@ -45,31 +42,29 @@ class JobPushes:
         default_factory=list
     )
     _count: int = 0
-    _at_once: int = 0
-    _sent_at: float = 0.0
+    _is_sending: bool = False
     _tasks: set[asyncio.Task[list[Added]]] = field(default_factory=set)
 
-    async def add(self, offers: Sequence[Offer]) -> list[Added]:
-        """Return each offer's result. Raises Refusal while too many wait."""
+    def add(self, offers: Sequence[Offer]) -> Awaitable[list[Added]]:
+        """Each offer's result. Raises Refusal while too many wait."""
         if self._count > MAX_WAITING:
             says = "URLs arrive faster than the frontier accepts them: push again later."
             raise Refusal(429, says, retry_after_s=1)
         self._count += len(offers)
-        held_up = time.monotonic() - self._sent_at > HELD_UP_S
-        if not self._at_once or (held_up and self._at_once < MAX_AT_ONCE):
-            self._at_once += 1
-            return await self._send(offers)
+        if not self._is_sending:
+            self._is_sending = True
+            return self._send(offers)
         future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
         self._waiting.append((offers, future))
-        return await future
+        return future
 
     async def _send(self, own: Sequence[Offer] = ()) -> list[Added]:
         """Send `own` with the waiting offers; return the results of `own`."""
         batch, self._waiting = self._waiting, []
         together = [*own, *chain.from_iterable(offers for offers, _ in batch)] if batch else own
-        self._sent_at = time.monotonic()
         try:
-            answers = await self.presence.through(self.frontier.add_offers(together))
+            with UnderWay(self.presence):
+                answers = await self.frontier.add_offers(together)
         except BaseException as error:
             for _, future in batch:
                 if not future.done():
@@ -88,7 +83,7 @@ class JobPushes:
     def _go_on(self) -> None:
         """Send the offers that collected meanwhile: they have no sender of their own."""
         if not self._waiting:
-            self._at_once -= 1
+            self._is_sending = False
             return
         task = asyncio.create_task(self._send())
         self._tasks.add(task)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from itertools import islice
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -67,11 +66,10 @@ class Pushing:
         self.new = self.seen = self.deep = 0
         self.bad: list[BadEntry] = []
 
-    async def many(self, urls: Iterable[Entry], priority: int) -> None:
+    async def many(self, urls: list[Entry], priority: int) -> None:
         """Add in batches, so that other calls get their turn."""
-        requests = iter(urls)
-        while part := list(islice(requests, BATCH)):
-            offers = [self._offer(entry, priority) for entry in part]
+        for at in range(0, len(urls), BATCH):
+            offers = [self._offer(entry, priority) for entry in urls[at : at + BATCH]]
             await self._add([one for one in offers if one])
 
     async def stream(self, lines: AsyncIterator[bytes]) -> None:
