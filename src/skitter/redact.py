@@ -25,11 +25,14 @@ _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ a
 
 _SECRET_ENDINGS: Final = (
     "password", "passwd", "passphrase", "secret", "apikey", "token", "secretkey", "privatekey",
-    "credential", "credentials", "signature",
+    "credential", "credentials", "signature", "jwt", "hmac", "accesskey",
+    "subscriptionkey", "sessionid", "sessid",
 )  # fmt: skip
 #: A token for the next page grants no access, and shows where a crawl is.
 _PLACES: Final = ("pagetoken", "nexttoken", "continuationtoken")
-_SECRET_NAMES: Final = frozenset({"pwd", "pass", "auth", "authorization", "cookie", "cookies"})
+_SECRET_NAMES: Final = frozenset(
+    {"pwd", "pass", "auth", "authorization", "cookie", "cookies", "sig"}
+)
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
 
 
