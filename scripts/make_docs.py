@@ -42,6 +42,7 @@ silently ignored. Skitter's own settings:
 | `SKITTER_FEED_SCHEMES` | http, https | what addresses from a feed may begin with |
 | `SKITTER_GUARD` | True | send no requests to private addresses |
 | `SKITTER_ALLOWED_HOSTS` | | exceptions to that: names, with or without a port |
+| `SKITTER_PROXIES` | | hosts that `meta["proxy"]` of a request may name; `*`: any |
 | `SKITTER_STUCK_S` | 600 | seconds after which a process whose engine hangs is ended; 0: never |
 | `SKITTER_BLOCKED_REST_S` | 60 | seconds to leave a host alone after it showed a block page |
 

@@ -23,13 +23,18 @@ _QUERY: Final = re.compile("[?#]")
 _NAME: Final = re.compile(r"(?:^|[?#;])([^?#;=]*+)=")
 _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ anywhere
 
+_PLACEHOLDERS: Final = ("USER:PASSWORD", ":PASSWORD")  # in messages that say how to write a URL
+
 _SECRET_ENDINGS: Final = (
     "password", "passwd", "passphrase", "secret", "apikey", "token", "secretkey", "privatekey",
-    "credential", "credentials", "signature",
+    "credential", "credentials", "signature", "jwt", "hmac", "accesskey",
+    "subscriptionkey", "sessionid", "sessid",
 )  # fmt: skip
 #: A token for the next page grants no access, and shows where a crawl is.
 _PLACES: Final = ("pagetoken", "nexttoken", "continuationtoken")
-_SECRET_NAMES: Final = frozenset({"pwd", "pass", "auth", "authorization", "cookie", "cookies"})
+_SECRET_NAMES: Final = frozenset(
+    {"pwd", "pass", "auth", "authorization", "cookie", "cookies", "sig"}
+)
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
 
 
@@ -58,7 +63,7 @@ def parse_problem(error: ValueError, url: str) -> str:
 
 def redact_text(text: str) -> str:
     """A text, with the URLs in it redacted."""
-    return _IN_TEXT.sub(lambda found: redact(found[0]), text) if "://" in text else text
+    return _IN_TEXT.sub(lambda found: _redact_end(found[0]), text) if "://" in text else text
 
 
 def hide_queries(text: str) -> str:
@@ -102,6 +107,12 @@ def redact_request(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _redact_end(url: str) -> str:
+    """A URL in a sentence: what ends the sentence is no part of the port."""
+    bare = url.rstrip(".,:;)")
+    return redact(bare) + url[len(bare) :]
+
+
 def _hide_header(name: str, value: Any) -> Any:
     return MASK if _SECRET_HEADER.search(name.lower()) else redact_tree(value)
 
@@ -122,10 +133,11 @@ def _hide_user(scheme: str, rest: str) -> str | None:
         return rest  # a file name
     head, mark, query = rest.partition("?")
     authority, slash, path = head.partition("/")
-    hosts = authority.rpartition("@")[2]
+    user, _, hosts = authority.rpartition("@")
     if "@" in query or "@" in path or not _HOSTS.fullmatch(hosts):
         return None
-    return f"{MASK}@{hosts}{slash}{path}{mark}{query}"
+    shown = user if user in _PLACEHOLDERS else MASK
+    return f"{shown}@{hosts}{slash}{path}{mark}{query}"
 
 
 def _hide_parameters(rest: str) -> str:

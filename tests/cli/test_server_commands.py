@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from redis.exceptions import ResponseError
@@ -151,16 +152,23 @@ def test_servers_that_cannot_be_used(skitter, short_dir):
 
     options = ServerOptions(password="secret")
     with hold(short_dir / "locked", options) as server:
-        no_password = skitter("status", "--redis", server.url)
-        wrong = skitter("status", "--redis", server.url.replace("unix://", "unix://:wrong@"))
+
+        def status(login: str) -> Any:
+            return skitter("status", "--redis", server.url.replace("unix://", f"unix://{login}"))
+
+        no_password, wrong = status(""), status(":wrong@")
         with redis.Redis.from_url(server.url, password="secret") as client:
+            client.execute_command("ACL", "SETUSER", "few", "on", ">secret", "+info")
+            few_rights = status("few:secret@")
             client.config_set("maxmemory-policy", "allkeys-lru")
-        evicting = skitter("status", "--redis", server.url.replace("unix://", "unix://:secret@"))
+        evicting = status(":secret@")
     nobody = skitter("status", "--redis", "redis://127.0.0.1:1")
 
     for answer, says in (
         (no_password, "rejected our login (Authentication required)"),
         (wrong, "rejected our login"),
+        (wrong, "as in redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379."),
+        (few_rights, "does not give our user enough rights (User few has no permissions"),
         (evicting, "may evict keys (maxmemory-policy allkeys-lru)"),
         (nobody, "does not answer"),
     ):

@@ -136,3 +136,41 @@ async def test_a_rejected_item_that_an_older_release_stored_is_read(frontier):
 
     [found] = await read_rejected(frontier, 2)
     assert (found.url, found.item) == ("https://a.test/", {"price": "?"})
+
+
+NONSENSE: list[dict[str, str | bytes]] = [
+    {"d": "x"},
+    {"fp": "1", "n": "0", "item": b"\x91" * 5000},
+    {"fp": "1", "n": "0", "item": b"\xc0"},
+    {"fp": "1", "n": "0", "item": encode({"url": 7, "item": {}})},
+    {"fp": "1", "n": "zero", "item": encode({"url": "https://a.test/", "item": {}})},
+    {"fp": b"\xff", "n": "0", "item": encode({"url": "https://a.test/", "item": {}})},
+]
+
+
+async def test_what_others_wrote_into_the_stream_holds_up_no_item(frontier):
+    for fields in NONSENSE:
+        words = [word for pair in fields.items() for word in pair]
+        await frontier.home.command("XADD", "items", "*", *words)
+    await fill(frontier, 3)
+
+    assert len([one async for page in read_items(frontier) for one in page]) == 3
+    assert len(await item_page(frontier, "", 100)) == 3
+    loader = ItemStream(frontier, "one")
+    results = await loader.read(100, wait_s=0)
+    await loader.acknowledge(results)
+
+    assert len(results) == 3
+    assert (await frontier.stats()).items == 0
+    rejected = await read_rejected(frontier, 100)
+    assert {one.reason for one in rejected} == {"it is in the stream of items, but is none"}
+    assert len(rejected) == len(NONSENSE)
+
+
+async def test_what_others_wrote_among_the_rejected_is_left_out(frontier):
+    await reject_items(frontier, RejectedItem(url="u", field="", reason="r", item={}))
+    for item in (b"x", b"\x91" * 5000, encode({"url": 7})):
+        await frontier.home.command("XADD", "rejected", "*", "item", item)
+    await frontier.home.command("XADD", "rejected", "*", "other", "x")
+
+    assert [one.url for one in await read_rejected(frontier, 100)] == ["u"]

@@ -97,6 +97,32 @@ async def test_rounds_that_nobody_began_are_counted_and_told(frontier, clock):
     assert (stored.missed, stored.next_ms) == (3, clock() + HOUR_MS)
 
 
+async def test_a_clock_that_was_ahead_does_not_hold_up_the_rounds(frontier, clock):
+    await hourly(frontier, clock)
+    clock.advance(365 * 86_400)  # for a moment
+    assert await begin_due_round(frontier, SPIDER)
+    clock.advance(-365 * 86_400)
+
+    begun = await begin_due_round(frontier, SPIDER)
+
+    assert begun
+    assert begun.seeds == 2
+    stored = await read_schedule(frontier)
+    assert stored
+    assert stored.next_ms == clock() + HOUR_MS
+    assert await begin_due_round(frontier, SPIDER) is None
+
+
+@pytest.mark.parametrize("back_s", [0.01, 60, 3000])
+async def test_a_clock_that_is_set_back_a_little_repeats_no_round(frontier, clock, back_s):
+    await hourly(frontier, clock)
+    clock.advance(3600)
+    assert await begin_due_round(frontier, SPIDER)
+    clock.advance(-back_s)
+
+    assert await begin_due_round(frontier, SPIDER) is None
+
+
 async def test_a_schedule_can_be_removed(frontier, clock):
     await hourly(frontier, clock)
     assert await remove_schedule(frontier)

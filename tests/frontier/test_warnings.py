@@ -42,6 +42,7 @@ def test_a_disk_that_takes_nothing_is_told_with_the_folder():
 @pytest.mark.parametrize(
     ("items", "beats", "says"),
     [
+        (1, [beat("loader", 80.0)], "every page is done, and 1 item waits for the loader (pid 7)"),
         (5, [beat("loader", 80.0)], "every page is done, and 5 items wait for the loader (pid 7)"),
         (0, [beat("loader", 80.0)], ""),
         (5, [beat("loader", 80.0), beat("loader", 99.0)], ""),

@@ -13,8 +13,9 @@ import pytest
 
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.log import log, read_log
+from skitter.frontier.admin.tokens import revoke_token
 from skitter.model import Request
-from skitter.server import channels, protocol
+from skitter.server import channels, events, keyring, protocol
 from skitter.server.protocol import PatientProtocol
 from skitter.server.site import Site
 
@@ -121,6 +122,18 @@ async def test_a_job_that_is_purged_is_gone_and_its_stream_ends(web, frontier, j
         await purge_job(frontier)
         assert (await first(told, "gone")).data["job"] == job
         assert [one async for one in told] == []
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(web, server, frontier, job, monkeypatch):
+    monkeypatch.setattr(events, "CHECK_S", 0.1)
+    monkeypatch.setattr(keyring, "FRESH_S", 0.1)
+    async with listening(web, job) as told:
+        await first(told, "overview")
+        await revoke_token(server, web.headers["authorization"].split("_")[1])
+        async with asyncio.timeout(30):
+            assert {one.name async for one in told} <= {"back", "overview", "log", "tick"}
+
+    assert (await web.get("api/events")).status_code == 401
 
 
 async def test_a_stream_with_nothing_new_ticks(web, frontier, job, monkeypatch):

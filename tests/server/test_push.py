@@ -54,6 +54,21 @@ async def test_a_push_of_nothing_good_is_a_problem_that_names_the_place(web, fro
     assert (answer.status_code, answer.json()["field"]) == (422, "urls[0]")
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"[" * 200_000, "Expected `object`"),
+        (b'{"urls": [{"url": "http://a.test/", "meta": {"x": ' + b"[" * 200_000, "too deeply"),
+    ],
+)
+async def test_a_body_nested_too_deeply_is_a_problem(web, frontier, job, body, says):
+    media = {"content-type": "application/json"}
+    answer = await web.post(f"/api/jobs/{job}/urls", content=body, headers=media)
+
+    assert answer.status_code == 422
+    assert says in answer.json()["detail"]
+
+
 async def test_a_stream_is_read_as_it_comes_and_in_batches(web, frontier, job, monkeypatch):
     monkeypatch.setattr(urls, "BATCH", 10)
     arrived = asyncio.Event()

@@ -270,6 +270,74 @@ def test_a_row_that_breaks_a_rule_of_the_owner_is_named_and_the_rest_can_be_writ
     assert list(stored(database)) == [row_id(n) for n in (0, 2, 3)]
 
 
+def test_a_trigger_of_the_owner_refuses_a_row_and_not_the_batch(database: str):
+    write(database, [result(0, {"a": 1})])
+    if database.startswith("postgresql:"):
+        run(
+            database,
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF NEW.a = 2 THEN RAISE EXCEPTION 'no twos'; END IF; RETURN NEW; END $$",
+        )
+        run(
+            database,
+            "CREATE TRIGGER t BEFORE INSERT ON books FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+    else:
+        run(
+            database,
+            "CREATE TRIGGER t BEFORE INSERT ON books WHEN NEW.a = 2"
+            " BEGIN SELECT RAISE(ABORT, 'no twos'); END",
+        )
+    rows = [result(n, {"a": n}) for n in (2, 3)]
+    with closing(open_store(database, job=JOB)) as store:
+        with pytest.raises(RowsRefused) as caught:
+            store.write(rows)
+        assert caught.value.refused == [(rows[0], "no twos")]
+        store.write(rows[1:])
+    assert list(stored(database)) == [row_id(0), row_id(3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "undo", "says"),
+    [
+        (
+            "ALTER TABLE books DROP CONSTRAINT books_pkey",
+            "ALTER TABLE books ADD PRIMARY KEY (_job, _id)",
+            "there is no unique or exclusion constraint",
+        ),
+        (
+            "ALTER TABLE books DROP a, ADD a bigint GENERATED ALWAYS AS (7) STORED",
+            "ALTER TABLE books DROP a",
+            'cannot insert a non-DEFAULT value into column "a"',
+        ),
+        (
+            "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM gone(); END $$;"
+            " CREATE TRIGGER t BEFORE INSERT ON books FOR EACH ROW EXECUTE FUNCTION f()",
+            "DROP TRIGGER t ON books",
+            r"function gone\(\) does not exist",
+        ),
+    ],
+)
+def test_a_table_that_its_owner_spoilt_is_told_and_waited_for(postgres: str, change, undo, says):
+    with closing(open_store(postgres, job=JOB)) as store:
+        store.write([result(0, {"a": 1})])
+        run(postgres, change)
+        with pytest.raises(SinkAway, match=f"does not accept the rows: {says}"):
+            store.write([result(1, {"a": 2})])
+        run(postgres, undo)
+        store.write([result(1, {"a": 2})])
+    assert list(stored(postgres)) == [row_id(0), row_id(1)]
+
+
+def test_a_table_of_a_later_release_is_refused_with_advice(database: str):
+    write(database, [result(0, {"a": 1})])
+    run(database, "UPDATE _skitter_columns SET kind = 'frob'")
+
+    with pytest.raises(BadSink, match="the kind 'frob', which this release does not know"):
+        write(database, [result(1, {"a": 2})])
+
+
 def test_two_loaders_at_once_share_a_table(database: str):
     with ExitStack() as stack:
         loaders = [

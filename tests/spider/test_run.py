@@ -332,6 +332,16 @@ async def test_an_element_in_an_item_is_named_with_its_field():
     assert "field 'title' is a LexborNode, which cannot be stored: take its .text()" in str(error)
 
 
+async def test_an_item_that_contains_itself_is_named_with_its_line():
+    def handler(page):
+        item = {"url": page.url}
+        item["self"] = item
+        yield item
+
+    error = await failure(handler)
+    assert "it yielded an item that contains itself, or is nested far too deeply" in str(error)
+
+
 @pytest.mark.parametrize("value", ["half an emoji \ud83d", 2**70])
 async def test_a_value_that_cannot_be_stored_sets_its_item_aside(value):
     outcome = await items_of({"good": 1, "bad": value}, {"good": 2})

@@ -29,6 +29,9 @@ from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tre
         ("redis+sentinel://:pw@a:1,b:2/main", "redis+sentinel://***@a:1,b:2/main"),
         ("redis+cluster://u:p@[::1]:7000", "redis+cluster://***@[::1]:7000"),
         ("unix:///tmp/a@b.sock?db=1&password=pw", "unix:///tmp/a@b.sock?db=1&password=***"),
+        ("redis://USER:PASSWORD@host:6379", "redis://USER:PASSWORD@host:6379"),
+        ("redis://:PASSWORD@pw@host:6379", "redis://***@host:6379"),
+        ("redis://me:PASSWORD@host:6379", "redis://***@host:6379"),
         ("unix://user:pw@/tmp/a.sock", "unix://***@/tmp/a.sock"),
         ("postgresql://me:pw@db/items", "postgresql://***@db/items"),
         ("postgresql://db/items?user=me&password=pw", "postgresql://db/items?user=me&password=***"),
@@ -42,6 +45,14 @@ from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tre
         ("https://site.example/a?csrf_token=pw", "https://site.example/a?csrf_token=***"),
         ("https://site.example/a?x=1?token=pw", "https://site.example/a?x=1?token=***"),
         ("https://s3.example/a?X-Amz-Signature=pw", "https://s3.example/a?X-Amz-Signature=***"),
+        ("https://blob.example/a?sv=1&sig=pw&se=2", "https://blob.example/a?sv=1&sig=***&se=2"),
+        ("https://site.example/a?jwt=pw", "https://site.example/a?jwt=***"),
+        ("https://site.example/a?id_jwt=pw&x=1", "https://site.example/a?id_jwt=***&x=1"),
+        ("https://site.example/a?hmac=pw", "https://site.example/a?hmac=***"),
+        ("https://api.example/?access_key=pw", "https://api.example/?access_key=***"),
+        ("https://api.example/?Subscription-Key=pw", "https://api.example/?Subscription-Key=***"),
+        ("https://site.example/?PHPSESSID=pw&p=2", "https://site.example/?PHPSESSID=***&p=2"),
+        ("https://site.example/?config=1&design=2", "https://site.example/?config=1&design=2"),
         ("https://site.example/#access_token=pw&x=1", "https://site.example/#access_token=***&x=1"),
         ("https://site.example/?nextPageToken=abc", "https://site.example/?nextPageToken=abc"),
         ("https://site.example/token/1#token", "https://site.example/token/1#token"),
@@ -61,6 +72,8 @@ def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
 
 def test_urls_within_a_sentence_are_redacted() -> None:
     text = "proxy http://me:pw@proxy.example:3128 rejected our login (see https://a.example/@b)"
+    assert redact_text("as in redis://:pw@host:6379.") == "as in redis://***@host:6379."
+    assert redact_text("(redis://:PASSWORD@host:6379)") == "(redis://:PASSWORD@host:6379)"
     assert redact_text(text) == (
         "proxy http://***@proxy.example:3128 rejected our login (see https://a.example/@b)"
     )

@@ -59,8 +59,13 @@ def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
         yield
     except problems.OutOfMemoryError as error:
         raise ServerFull(where) from error
-    except (problems.AuthenticationError, problems.NoPermissionError) as error:
+    except problems.AuthenticationError as error:
         raise _refused(where, error) from error
+    except problems.NoPermissionError as error:
+        raise ServerRefused(
+            f"{where} does not give our user enough rights ({str(error).rstrip('.')}): see the "
+            "ACL in docs/security.md. Then run it again: nothing is lost."
+        ) from error
     except problems.BusyLoadingError as error:
         raise ServerUnreachable(
             f"{where} is loading its data: try again in a moment, or watch its log."
@@ -146,5 +151,5 @@ def _whole(error: BaseException | None) -> str:
 def _refused(where: str, error: Exception) -> ServerRefused:
     return ServerRefused(
         f"{where} rejected our login ({str(error).rstrip('.')}): put the password in the URL, "
-        "as in redis://:password@host:6379 or redis://user:password@host:6379."
+        "as in redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379."
     )

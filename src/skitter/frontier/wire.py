@@ -30,8 +30,38 @@ T = TypeVar("T")
 
 encode = msgspec.msgpack.Encoder().encode
 NO_FEEDBACK = encode(Feedback())
-decode = msgspec.msgpack.Decoder().decode
-decode_request = msgspec.msgpack.Decoder(Request).decode
+
+
+class _Tally(msgspec.Struct):
+    """What a lease needs of the trouble that a request had."""
+
+    failures: int = 0
+    losses: int = 0
+
+
+def _decoder(kind: type[T]) -> Callable[[bytes], T]:
+    """Raises ValueError for anything else, however deeply it is nested."""
+    read = msgspec.msgpack.Decoder(kind).decode
+
+    def decode_it(packed: bytes) -> T:
+        try:
+            return read(packed)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+    return decode_it
+
+
+decode: Callable[[bytes], Any] = _decoder(Any)
+decode_request = _decoder(Request)
+_decode_tally = _decoder(_Tally)
+
+
+def _open_tally(trouble: bytes) -> _Tally:
+    try:
+        return _decode_tally(trouble) if trouble else _Tally()
+    except ValueError:
+        return _Tally()
 
 
 def open_record(record: bytes) -> tuple[int, str, Request]:
@@ -70,17 +100,17 @@ def open_lease(
         priority, host, request = open_record(record)
         if depth and int(depth) < request.depth:  # a shorter path was found since
             request = msgspec.structs.replace(request, depth=int(depth))
-    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+    except ValueError:  # msgspec's errors are ValueErrors
         words = [*record.split(b" ", 2), b"?", b"?"]
         priority, host, request = 0, words[1].decode("utf-8", "replace"), Request(url="")
-    known = decode(trouble) if trouble else {}
+    known = _open_tally(trouble)
     return Lease(
         request=request,
         fingerprint=fp.decode(),
         host=without_lane(host),
         priority=priority,
-        attempt=known.get("failures", 0) + 1,
-        losses=known.get("losses", 0),
+        attempt=known.failures + 1,
+        losses=known.losses,
         token=token,
         pace=pace,
     )

@@ -42,6 +42,7 @@ class Codec:
     spider: Spider
     slot_of: Callable[[ScrapyRequest], str]  # the download slot that Scrapy would use
     ranked: bool  # False: a FIFO or LIFO queue, which ignores priorities
+    check_meta: Callable[[Any], None] = lambda meta: None  # raises UsageError
 
     def pack(self, request: ScrapyRequest, identity: str, *, unique: str) -> Request:
         """Raises UsageError for a request that another node could not process."""
@@ -84,6 +85,7 @@ class Codec:
             for name, value in rest.get("fields", {}).items()
             if name in made.attributes
         }
+        self.check_meta(values.get("meta"))
         about["headers"] = rest.get("headers") or about["headers"]
         about["callback"] = self._method(about["callback"])
         about["priority"] = rest.get("priority", about["priority"])
@@ -109,6 +111,7 @@ class Codec:
 
     def _rest(self, request: ScrapyRequest) -> dict[str, Any]:
         rest: dict[str, Any] = {}
+        self.check_meta(request.meta)
         fields = {
             name: pack(value, name, self._pack_request)
             for name in request.attributes

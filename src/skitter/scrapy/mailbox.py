@@ -64,6 +64,8 @@ class Entry:
     note: str = ""  # why no callback saw the answer
     blocked: str = ""  # by whom, if it was a block page
     found: int = 0  # items
+    is_routed: bool = False  # its request names a proxy
+    proxy: str | None = None  # chosen by a middleware instead
     is_returned: bool = False  # not sent: it goes back to the queue
     is_over: bool = False
 

@@ -42,6 +42,7 @@ from skitter.scrapy.mailbox import (
 )
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
+from skitter.scrapy.proxies import StoredProxies, without_chosen
 from skitter.scrapy.refusals import has_errback, why_unheard
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
@@ -92,7 +93,12 @@ class Scheduler:
         self.options = read_options(self.crawler.settings, spider)
         self.layout = self.options.layout
         self.engine = ScrapyEngine(self.crawler)
-        self.codec = Codec(spider, self.engine.slot_of, ranked=self.options.order == "priority")
+        self.codec = Codec(
+            spider,
+            self.engine.slot_of,
+            ranked=self.options.order == "priority",
+            check_meta=StoredProxies(self.crawler.settings).check,
+        )
         feed = getattr(spider, "feed", None)
         self.node = Node(
             self.options,
@@ -214,7 +220,8 @@ class Scheduler:
     def _offer(self, request: Request, key: bytes) -> Offer:
         identity = (key or self.df.key_of(request)).hex()
         unique = "" if key else self._unique(request, identity)
-        packed = self.codec.pack(request, identity, unique=unique)
+        stored = without_chosen(request, ORIGIN.get())
+        packed = self.codec.pack(stored, identity, unique=unique)
         return offer(packed, self.layout, limit_bytes=MAX_REQUEST_BYTES)
 
     def _unique(self, request: Request, identity: str) -> str:
@@ -255,6 +262,7 @@ class Scheduler:
             entry.error = str(error)
             self._end(entry)
             return None
+        entry.is_routed = bool(request.meta.get("proxy"))
         self.mailbox.active[request] = entry
         return request
 
@@ -274,6 +282,8 @@ class Scheduler:
         entry = self.mailbox.active.get(request)
         if entry is not None:
             self.exchanges.note_result(entry, result, request)
+            if not entry.is_routed:
+                entry.proxy = request.meta.get("proxy")
             self.ignored.note_page(entry, result, request)
             if not has_errback(request, self.spider):
                 entry.error = why_unheard(result, self.crawler)

@@ -124,13 +124,15 @@ async def read_json(call: Call, decode: Callable[[bytes], T]) -> T:
         return decode(body)
     except msgspec.MsgspecError as error:
         raise bad_input(error, _bad_key(body, decode)) from None
+    except RecursionError:
+        raise Refusal(422, "the body is nested too deeply.") from None
 
 
 def _bad_key(body: bytes, decode: Callable[[bytes], Any]) -> str:
     """Find the key with the wrong value: msgspec does not name it."""
     try:
         table = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return ""
     for key in table if isinstance(table, dict) else ():
         try:

@@ -13,16 +13,18 @@ from skitter.engine.pulse import cancel_all
 from skitter.errors import SkitterError
 from skitter.frontier.admin.jobs import open_job
 from skitter.server.call import Call
-from skitter.server.caller import header
+from skitter.server.caller import check_scope, header, identify
+from skitter.server.problems import Refusal
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from skitter.server.channels import Channel, Hub, Listener
+    from skitter.server.channels import Channel, Listener
 
 MEDIA = "text/event-stream"
-#: Streams end now and then; browsers reconnect, and their token is checked again.
-LONGEST_S = 600.0
+LONGEST_S = 600.0  # then browsers reconnect
+#: How often to check that the token was not revoked, nor the session ended.
+CHECK_S = 2.0
 HEADERS = {"content-type": MEDIA, "x-accel-buffering": "no"}
 
 
@@ -44,25 +46,27 @@ async def events(call: Call, query: Listen) -> Response:
     if query.job and query.job not in hub.channels and not hub.presence.away:
         # Raise before the stream starts, while we can still answer with a problem.
         await hub.presence.through(open_job(call.site.server, query.job))
-    return EventStream(hub, query.job, header(call.request.scope, b"last-event-id"))
+    return EventStream(call, query.job)
 
 
 class EventStream(Response):
     """An answer that does not end."""
 
-    def __init__(self, hub: Hub, job: str, after: str) -> None:
+    def __init__(self, call: Call, job: str) -> None:
         super().__init__(headers=HEADERS)
-        self.hub, self.job, self.after = hub, job, after
+        self.call, self.job = call, job
+        self.after = header(call.request.scope, b"last-event-id")
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        with self.hub.listening(self.job) as (channel, listener):
+        with self.call.site.events.listening(self.job) as (channel, listener):
             tasks = [
                 asyncio.create_task(self._send(channel, listener, send)),
                 asyncio.create_task(listener.is_slow.wait()),
                 asyncio.create_task(_disconnected(receive)),
+                asyncio.create_task(_turned_away(self.call)),
             ]
             await asyncio.wait(tasks, timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
             await cancel_all(tasks)
@@ -79,6 +83,18 @@ class EventStream(Response):
                 await body(part)
             while messages := await listener.waiting.get():
                 await body(messages)
+
+
+async def _turned_away(call: Call) -> None:
+    """Ends when the caller may no longer read. While Redis is away, nobody is turned away."""
+    while True:
+        await asyncio.sleep(CHECK_S)
+        try:
+            check_scope(await identify(call.request, call.site.keyring), "read")
+        except Refusal:
+            return
+        except SkitterError:
+            continue
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
 
-_NO_ADDRESS = "that is not a PostgreSQL address: postgresql://user:password@host/database"
+_NO_ADDRESS = "that is not a PostgreSQL address: postgresql://USER:PASSWORD@host/database"
 _NUL = b"\\u0000"  # as encoded in JSON
 _SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
 _LOCK_TIMEOUT = "30s"  # then report the open transaction that blocks us
@@ -52,12 +52,18 @@ _FAILURE_KINDS = {
     "42804": FailureKind.MOVED,  # datatype mismatch
     "42701": FailureKind.MOVED,  # duplicate column
     "42P07": FailureKind.MOVED,  # duplicate table
+    "42P10": FailureKind.MOVED,  # the owner dropped the primary key
+    "428C9": FailureKind.MOVED,  # or made a column of ours a generated one
+    "42809": FailureKind.MOVED,  # or put something else in the place of the table
+    "42883": FailureKind.MOVED,  # or a trigger calls a function that is not there
     "0A000": FailureKind.AWAY,  # a view blocks widening: its owner can drop it
     "2BP01": FailureKind.AWAY,
     "42501": FailureKind.AWAY,  # insufficient privilege: a GRANT fixes it
     "42": FailureKind.BUG,
     "22": FailureKind.ROW,  # data exception
     "23": FailureKind.ROW,  # a constraint that the table's owner added
+    "44": FailureKind.ROW,  # the same, of a view with CHECK OPTION
+    "P0": FailureKind.ROW,  # a trigger of the owner raised it
     "54": FailureKind.ROW,  # program limit exceeded: the row is too big
 }
 

@@ -104,7 +104,7 @@ def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
     names = _column_names(connection, table)
     if not set(OWN) <= set(names):
         raise BadSink(
-            f"the table {table!r} already exists and was not created by Skitter:  "
+            f"the table {table!r} already exists and was not created by Skitter: "
             "choose another with --table."
         )
     return _shape(connection, table, names)
@@ -139,13 +139,23 @@ def _shape(connection: Connection, table: str, names: list[str]) -> Shape:
     """The fields, in the order of the table's columns."""
     query = select(CATALOG.c.field, CATALOG.c.column_name, CATALOG.c.kind)
     found = connection.execute(query.where(CATALOG.c.table_name == table))
-    known = {column: (name, Kind(kind)) for name, column, kind in found}
+    known = {column: (name, _kind(kind, table)) for name, column, kind in found}
     columns = {
         known[column][0]: FieldColumn(column, known[column][1])
         for column in names
         if column in known
     }
     return Shape(table, columns, frozenset(names))
+
+
+def _kind(name: str, table: str) -> Kind:
+    try:
+        return Kind(name)
+    except ValueError:
+        raise BadSink(
+            f"a column of the table {table!r} has the kind {name[:40]!r}, which this release does "
+            "not know: use the release of Skitter that wrote it, or choose another with --table."
+        ) from None
 
 
 def _column_names(connection: Connection, table: str) -> list[str]:

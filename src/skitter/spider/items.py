@@ -69,6 +69,8 @@ def to_plain(value: Any) -> Item:
         plain = msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True)
     except TypeError as error:
         raise NotAnItem(_why_no_data(value, error)) from None
+    except RecursionError:
+        raise NotAnItem("an item that contains itself, or is nested far too deeply") from None
     if not isinstance(plain, dict):  # a msgspec struct with array_like=True
         raise NotAnItem(f"a {type(value).__name__} has no field names: yield a dict")
     return plain

@@ -33,7 +33,7 @@ async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
     seeds are unique per round, so each is added once."""
     schedule = await read_schedule(frontier)
     now_ms = round(1000 * await frontier.server_time())
-    if schedule is None or schedule.next_ms > now_ms:
+    if schedule is None or not schedule.is_due(now_ms):
         return None
     try:
         added = await _add_seeds(frontier, spider, mark=f"round {schedule.next_ms}")

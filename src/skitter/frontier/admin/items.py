@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.errors import InfrastructureError, JobMissing
+from skitter.errors import InfrastructureError, JobMissing, shorten
 from skitter.frontier.completions import encode_item
 from skitter.frontier.wire import decode, encode
 from skitter.model import Result
@@ -27,6 +27,8 @@ REJECTED_KEPT = 100_000
 #: A loader silent for this long counts as dead, and its items are taken over.
 #: Loading is idempotent, so one that was only slow does no harm.
 TAKE_OVER_S = 5.0
+#: What decoding raises for entries that are not ours. msgspec's errors are ValueErrors.
+UNREADABLE = (ValueError, KeyError, TypeError)
 
 
 async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
@@ -109,14 +111,14 @@ async def count(frontier: Frontier, **counters: int) -> None:
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
     """The last rejected items, newest first."""
     entries = await frontier.home.command("XREVRANGE", "rejected", "+", "-", "COUNT", count)
-    return [
-        msgspec.structs.replace(
+    found = []
+    for entry, fields in entries:
+        with suppress(*UNREADABLE):
             # Older releases stored it as `aside`.
-            msgspec.convert(decode(fields.get(b"item") or fields[b"aside"]), RejectedItem),
-            at=int(entry.partition(b"-")[0]) / 1000,
-        )
-        for entry, fields in entries
-    ]
+            one = msgspec.convert(decode(fields.get(b"item") or fields[b"aside"]), RejectedItem)
+            at = int(entry.partition(b"-")[0]) / 1000
+            found.append(msgspec.structs.replace(one, at=at))
+    return found
 
 
 @dataclass(slots=True)
@@ -172,7 +174,17 @@ class ItemStream:
                 "XREADGROUP", "GROUP", GROUP, self.loader, "COUNT", limit, "STREAMS", key, ">"
             )
             entries = _entries(reply)
-        return [_result(shard, entry, fields) for entry, fields in entries]
+        results, unreadable = _read(shard, entries)
+        for entry, fields in unreadable:
+            await self._reject(shard, entry, fields)
+        return results
+
+    async def _reject(self, shard: Shard, entry: bytes, fields: Any) -> None:
+        """One bad entry must not hold up all others."""
+        item = shorten(ascii(fields), 500)
+        reason = "it is in the stream of items, but is none"
+        await reject_items(self.frontier, RejectedItem(url="", field="", reason=reason, item=item))
+        await shard.unload([entry.decode()], name=GROUP, stored=0)
 
     async def _begin(self, shard: Shard) -> None:
         if shard.keys.shard in self._begun:
@@ -193,11 +205,24 @@ def _entries(reply: Any) -> list[Any]:
     return [entry for entries in streams for entry in entries]
 
 
+def _read(shard: Shard, entries: list[Any]) -> tuple[list[Result], list[Any]]:
+    """The items among them, and the entries that other clients of the server wrote."""
+    results, unreadable = [], []
+    for entry, fields in entries:
+        try:
+            results.append(_result(shard, entry, fields))
+        except UNREADABLE:
+            unreadable.append((entry, fields))
+    return results, unreadable
+
+
 def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
     known = (
         fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
     )
     body = decode(known[b"item"])
+    if not isinstance(body["url"], str):
+        raise TypeError(body)
     return Result(
         id=f"{shard.keys.shard}/{entry.decode()}",
         fingerprint=known[b"fp"].decode(),
@@ -210,7 +235,7 @@ def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
 
 def _items(shard: Shard, page: list[Any]) -> list[Result]:
     """Results without notices, which are for loaders only."""
-    results = [_result(shard, entry, fields) for entry, fields in page]
+    results, _ = _read(shard, page)
     return [one for one in results if not one.is_notice]
 
 

@@ -48,6 +48,13 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
                 "cron", self.cron, f"five fields, as in '0 3 * * *' ({error})"
             ) from None
 
+    def is_due(self, now_ms: int) -> bool:
+        """Also if the clock was ahead when the last round began, and was corrected since: rounds
+        would be skipped until it is that late again."""
+        if self.next_ms <= now_ms or self.fired_ms <= now_ms:
+            return self.next_ms <= now_ms
+        return any(moment < self.next_ms for moment in islice(self.moments_ms(now_ms), 1, 2))
+
 
 def new_schedule(*, cron: str = "", every_s: float = 0.0, now_ms: int) -> Schedule:
     """Check a schedule and plan its first round. Raises BadOption."""

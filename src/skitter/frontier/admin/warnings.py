@@ -9,6 +9,7 @@ from skitter.frontier.admin.workers import heartbeats, live_workers
 from skitter.frontier.connection import inspect
 from skitter.frontier.seen import seen_set
 from skitter.frontier.wire import side_by_side
+from skitter.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,9 @@ def loader_note(
         return ""
     last = max(loaders, key=lambda one: one.at)
     pages = "every page is done, and " if stats.crawled else ""
+    waiting = f"{some(stats.items, 'item')} {'waits' if stats.items == 1 else 'wait'}"
     return (
-        f"{pages}{stats.items:,} items wait for the loader (pid {last.pid}), which has not "
+        f"{pages}{waiting} for the loader (pid {last.pid}), which has not "
         f"answered for {now - last.at:,.0f} s"
     )
 

@@ -81,7 +81,7 @@ async def was_heard(frontier: Frontier, name: str) -> bool:
     shard = frontier.home
     events = shard.keys.key("events")
     entries = await shard.server.command("XREVRANGE", events, "+", "-", "COUNT", EVENTS_LATELY)
-    return any(fields[b"worker"] == name.encode() for _, fields in entries)
+    return any(fields.get(b"worker") == name.encode() for _, fields in entries)
 
 
 async def live_workers(frontier: Frontier) -> list[Heartbeat]:

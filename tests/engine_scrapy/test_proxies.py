@@ -1,0 +1,140 @@
+"""A request from Redis does not choose the proxy, unless the node allows that one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from scrapy.settings import Settings
+
+from skitter.errors import UsageError
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.connection import connect
+from skitter.model import Request
+from skitter.scrapy.proxies import StoredProxies
+
+pytestmark = pytest.mark.timeout(120)
+
+PAGES = ["http://routed.example/first", "http://routed.example/second"]
+
+
+@pytest.fixture
+def shop(open_shop):
+    return open_shop(books=50)
+
+
+@dataclass
+class Proxy:
+    """Answers for the whole web: at first 503, then a page."""
+
+    port: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@pytest.fixture
+def proxy(monkeypatch) -> Iterator[Proxy]:
+    found = Proxy()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked[self.path] += 1
+            self.send_response(503 if found.asked[self.path] == 1 else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found.port = server.server_port
+        monkeypatch.setenv("PROXY", found.url)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield found
+        server.shutdown()
+
+
+def test_a_stored_request_does_not_choose_the_proxy(shop, make_cluster, proxy):
+    cluster = make_cluster(shop)
+    meta = {"fields": {"meta": {"proxy": proxy.url}}}
+
+    async def plant() -> None:
+        async with connect(cluster.server_url) as server:
+            frontier = await create_job(server, cluster.job)
+            await frontier.add([Request(url="http://bank.example/", meta=meta)])
+
+    asyncio.run(plant())
+    node = cluster.run_odd("routed", SCHEDULER_PERSIST=True)
+
+    assert node.finish() == "finished"
+    assert "http://bank.example/" not in proxy.asked
+    [(url, reason)] = cluster.dead().items()
+    assert url == "http://bank.example/"
+    assert "add its host to SKITTER_PROXIES" in reason
+    cluster.assert_accounted_for()
+
+
+def test_what_a_middleware_chooses_is_chosen_again_for_retries_and_links(shop, make_cluster, proxy):
+    cluster = make_cluster(shop)
+
+    node = cluster.run_odd("routed", SCHEDULER_PERSIST=True)
+
+    assert node.finish() == "finished"
+    assert [one["upc"] for one in cluster.items()] == PAGES
+    assert proxy.asked == dict.fromkeys(PAGES, 2), "each was asked for again, by the same proxy"
+    assert cluster.dead() == {}
+    cluster.assert_accounted_for()
+
+
+@pytest.mark.parametrize("allowed", ["127.0.0.1", "*", ""])
+def test_a_spider_chooses_proxies_that_the_node_allows(shop, make_cluster, proxy, allowed):
+    cluster = make_cluster(shop)
+
+    node = cluster.run_odd("routed", SCHEDULER_PERSIST=True, SKITTER_PROXIES=allowed, CHOSEN=True)
+
+    assert node.finish() == "finished"
+    assert [one["upc"] for one in cluster.items()] == (PAGES if allowed else [])
+    assert ("add its host to SKITTER_PROXIES" in node.log) is (not allowed)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "is_named"),
+    [
+        ("http://gate.example:8000", True),
+        ("http://user:pw@GATE.example:8000/", True),
+        ("gate.example:8000", True),
+        ("http://lan:3128", True),
+        ("lan", True),
+        ("http://[::1]:3128", True),
+        (None, True),
+        ("", True),
+        ("http://user:pw@gate.example:8001", False),
+        ("http://gate.example", False),
+        ("http://gate.example:8000?@evil.example:1", False),
+        ("http://gate.example:8000#@evil.example:1", False),
+        ("http://gate.example:8000\\@evil.example:1", False),
+        ("http://evil.example:1?@gate.example:8000", False),
+        ("http://gate.example:8000@evil.example:1", False),
+        ("http://a@gate.example:8000@evil.example:1", False),
+        ("http://gate.example:8000\n@evil.example", False),
+        ("socks5://gate.example:8000", False),
+        (["http://gate.example:8000"], False),
+        (7, False),
+    ],
+)
+def test_a_proxy_is_named_by_its_host_or_by_host_and_port(proxy, is_named):
+    proxies = StoredProxies(Settings({"SKITTER_PROXIES": "gate.example:8000,LAN,[::1]"}))
+
+    refused = nullcontext() if is_named else pytest.raises(UsageError, match="SKITTER_PROXIES")
+    with refused as error:
+        proxies.check({"proxy": proxy})
+    assert "pw" not in str(error)
