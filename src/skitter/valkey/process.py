@@ -48,7 +48,6 @@ class ServerProcess:
     run_id: str
     uptime_s: int
     loading: bool
-    kept: bool
 
 
 class KilledAtStart(ServerFailed):
@@ -187,7 +186,6 @@ def inspect(server: EmbeddedServer) -> ServerProcess | None:
         run_id=info["run_id"],
         uptime_s=info["uptime_in_seconds"],
         loading=bool(info["loading"]),
-        kept=server.keep.exists(),
     )
 
 
