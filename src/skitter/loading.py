@@ -89,7 +89,7 @@ class Loader:
     figures: Recorder = field(default_factory=Recorder)
 
     async def run(self, open_sink: OpenSink) -> int:
-        """Returns the rows written. Waits for a sink that is away, now and later; the note says so."""
+        """Wait for a sink that is away; the note says so. Returns how many rows were written."""
         hooks = LoadHooks(
             transform=self.transform,
             on_rejected=self._reject,
