@@ -45,7 +45,7 @@ def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(open_sho
     shop = open_shop()
     machine = make_machine(shop)
 
-    done = machine.run("--json")
+    done = machine.run("--workers", "2", "--json")
 
     assert done.returncode == 0, done.stderr
     assert_complete(machine, shop)
@@ -204,7 +204,7 @@ def test_crawls_of_two_sites_in_one_folder_have_a_file_each(open_shop, make_mach
     machine = make_machine(shop)
 
     for url in (shop.url, open_shop(books=50).url):
-        done = machine.call("crawl", url, "--max-pages", "1", "--rate", "none")
+        done = machine.call("crawl", url, "--max-pages", "1", "--rate", "none", "-p", "1")
         assert done.returncode == 0, done.stderr
 
     assert len(list(machine.folder.glob("localhost*.jsonl"))) == 2
