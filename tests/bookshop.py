@@ -14,9 +14,12 @@ from typing import Any
 
 from skitter.demo.site import BookShop, Entry, behaviour
 from skitter.demo.site.addresses import escape_path
-from skitter.demo.site.pages import DISALLOWED, DISALLOWED_LINKS, Pages
+from skitter.demo.site.pages import Pages
 
 COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")
+#: The areas that the shop's robots.txt closes, and the links into them on pages outside.
+DISALLOWED = ("/private/", "/cart/", "/calendar/")
+DISALLOWED_LINKS = ("/private/", "/cart/", "/calendar/2026/11/")
 
 
 def expected_items(shop: BookShop) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.wire import cut
 from skitter.metrics.recorder import Recorder
-from skitter.sinks import Loaded, LoadHooks, LoadPace, LoadState, Retrier, Sink, Stopped, load
+from skitter.sinks import LoadHooks, LoadPace, LoadState, Retrier, Sink, Stopped, load
 from skitter.sinks.registry import is_database, is_local
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class Loader:
     note: str = ""  # why nothing is being stored
     figures: Recorder = field(default_factory=Recorder)
 
-    async def run(self, open_sink: OpenSink) -> Loaded:
-        """Wait for a sink that is away, now and later; the note says so."""
+    async def run(self, open_sink: OpenSink) -> int:
+        """Wait for a sink that is away; the note says so. Returns how many rows were written."""
         hooks = LoadHooks(
             transform=self.transform,
             on_rejected=self._reject,
@@ -105,7 +105,7 @@ class Loader:
             try:
                 sink = await retry(enter)
             except Stopped:
-                return Loaded()
+                return 0
             source = ItemStream(self.frontier, self.name)
             return await load(source, sink, stop=self.stop, hooks=hooks, pace=self.pace)
 

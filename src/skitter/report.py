@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import msgspec
@@ -11,7 +12,8 @@ import msgspec
 from skitter.model import State, Stats
 
 INTERRUPTED = 130
-
+TIME = "%H:%M:%S"
+DATE_AND_TIME = f"%Y-%m-%d {TIME}"
 
 #: Why links are not followed, as shown to users.
 KINDS = {
@@ -202,6 +204,13 @@ def duration(seconds: float) -> str:
             rest = whole % size // small
             return f"{whole // size} {unit}" + (f" {rest} {part}" if rest else "")
     return f"{whole} s"
+
+
+def moment(at_s: float, form: str = f"{DATE_AND_TIME} UTC") -> str:
+    try:
+        return datetime.fromtimestamp(at_s, UTC).strftime(form)
+    except (ValueError, OverflowError, OSError):  # other clients of the server can write anything
+        return "an unknown time"
 
 
 def some(number: int, what: str, many: str = "") -> str:

@@ -45,7 +45,7 @@ def limited(private: Server, job: str) -> Callable[[int], Awaitable[Frontier]]:
 @pytest.mark.parametrize(
     ("urls", "max_pages", "kills"),
     [
-        (200, 57, 0),
+        slow(200, 57, 0),
         (200, 57, 4),
         (40, 57, 3),
         slow(9000, 4000, 8),

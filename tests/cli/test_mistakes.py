@@ -45,6 +45,12 @@ def folder(tmp_path, monkeypatch):
         (["run", "spider.py", "--workers", "²"], 2, "--workers must be a number"),
         (["run", "spider.py", "-c", "99999999999"], 2, "--concurrency"),
         (["run", "spider.py", "--max-dead", "-1"], 2, "--max-dead"),
+        (["run", "spider.py", "-a", "path"], 2, "name=value"),
+        (["run", "spider.py", "-s", "fetch.nothing=1"], 2, "fetch.nothing"),
+        (["run", "spider.py", "--delay", "soon"], 2, "--delay"),
+        (["run", "spider.py", "--log-level", "loud"], 2, "--log-level"),
+        (["config", "--max-pages", "0"], 2, "--max-pages"),
+        (["crawl", "http://a.test/", "--rate", "2", "--delay", "1"], 2, "choose one"),
         (
             ["run", "spider.py", "--engine", "celery", "--max-memory", "500"],
             2,

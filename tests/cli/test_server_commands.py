@@ -107,8 +107,10 @@ def test_a_directory_that_cannot_be_used(skitter, monkeypatch, command, director
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give privileges up")
-@pytest.mark.parametrize("mode", [0o700, 0o755])
-@pytest.mark.parametrize("command", ["status", "doctor", "up", "down"])
+@pytest.mark.parametrize(
+    ("command", "mode"),
+    [("status", 0o755), ("doctor", 0o700), ("up", 0o755), ("down", 0o700), ("down", 0o755)],
+)
 def test_a_directory_of_somebody_else_is_refused_with_a_sentence(short_dir, command, mode):
     place = short_dir / f"root{mode}"
     place.mkdir(exist_ok=True)

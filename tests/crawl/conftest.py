@@ -78,7 +78,8 @@ class Machine:
         return subprocess.CompletedProcess(list(words), process.returncode, out, err)
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.call("run", str(SPIDER), "--workers", "2", *words)
+        """With one worker, unless the words say otherwise."""
+        return self.call("run", str(SPIDER), "--workers", "1", *words)
 
     def ask(self, work: Callable[[Frontier], Coroutine[Any, Any, T]], job: str = "books") -> T:
         """Something about the crawl of the shop, without a process that asks."""

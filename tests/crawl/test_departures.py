@@ -51,11 +51,10 @@ def crawl(machine) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("in_flight", [1, 2])
-def test_a_slow_robots_txt_counts_as_a_request(make_machine, in_flight):
+def test_a_slow_robots_txt_counts_as_a_request(make_machine):
     with clocked_site(pages=6, robots_s=0.95 * DELAY_S) as site:
         machine = make_machine(site)
-        write_spider(machine, site, in_flight=in_flight)
+        write_spider(machine, site)
 
         crawl(machine)
 
@@ -64,12 +63,11 @@ def test_a_slow_robots_txt_counts_as_a_request(make_machine, in_flight):
     assert min(site.gaps) >= SMALLEST_S
 
 
-@pytest.mark.parametrize("in_flight", [1, 2])
-def test_handlers_that_hold_the_process_up_bring_no_two_requests_together(make_machine, in_flight):
+def test_handlers_that_hold_the_process_up_bring_no_two_requests_together(make_machine):
     with ExitStack() as sites:
         several = [sites.enter_context(clocked_site(pages=8)) for _ in range(3)]
         machine = make_machine(several[0])
-        write_spider(machine, *several, in_flight=in_flight, block_s=0.8 * DELAY_S)
+        write_spider(machine, *several, in_flight=2, block_s=0.8 * DELAY_S)
 
         crawl(machine)
 

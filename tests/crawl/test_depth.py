@@ -130,7 +130,7 @@ def pages_of(machine) -> list[str]:
     return sorted(json.loads(line)["url"] for line in lines)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.chaos) for n in (2, 3))])
 def test_a_crawl_finds_every_page_within_its_depth_and_asks_for_each_once(
     make_web, make_machine, tmp_path, seed
 ):

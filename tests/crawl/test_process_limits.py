@@ -12,7 +12,7 @@ def test_workers_over_their_memory_are_replaced_and_no_page_is_blamed(open_shop,
     shop = open_shop()
     machine = make_machine(shop)
 
-    run = machine.run("--max-memory", "50", "--json")
+    run = machine.run("--workers", "2", "--max-memory", "50", "--json")
 
     assert run.returncode == 0, run.stderr
     assert_complete(machine, shop)

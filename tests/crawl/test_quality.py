@@ -53,7 +53,7 @@ def prepare(machine, delay_s: float) -> None:
 def test_a_field_that_is_not_filled_any_more_fails_the_run(machine):
     prepare(machine, delay_s=0)
 
-    ran = machine.call("run", "shop.py", "--on-bad", "fail", "--json")
+    ran = machine.call("run", "shop.py", "-p", "1", "--on-bad", "fail", "--json")
     report = json.loads(ran.stdout)
     shown = machine.call("quality", "shop")
 
@@ -69,7 +69,7 @@ def test_a_field_that_is_not_filled_any_more_fails_the_run(machine):
 def test_a_crawl_is_paused_before_all_of_it_is_bad(machine):
     prepare(machine, delay_s=0.1)
 
-    ran = machine.call("run", "shop.py", "--on-bad", "pause")
+    ran = machine.call("run", "shop.py", "-p", "1", "--on-bad", "pause")
 
     async def state() -> tuple[State, int]:
         async with open_server(Settings(directory=machine.folder / ".skitter")) as server:

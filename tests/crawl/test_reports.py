@@ -79,7 +79,7 @@ def machine(open_shop, make_machine):
 
 
 def test_when_nothing_was_fetched_it_is_no_success(machine):
-    done = machine.call("crawl", f"{machine.shop.url}/missing", "--rate", "none")
+    done = machine.call("crawl", f"{machine.shop.url}/missing", "--rate", "none", "-p", "1")
 
     assert done.returncode == 1, done.stderr
     assert "no page was completed" in done.stdout

@@ -40,7 +40,6 @@ def start(folder: Path, *words: str, **environment: str) -> subprocess.Completed
 @pytest.mark.parametrize(
     "words",
     [
-        ("skitter", "celery", "worker", "-P", "gevent"),
         ("skitter", "celery", "worker", "--pool=eventlet"),
         ("celery", "-A", "skitter.celery", "worker", "-P", "gevent"),
     ],
@@ -74,7 +73,6 @@ def test_a_worker_of_other_queues_may_have_any_pool_and_needs_no_frontier(statio
     "words",
     [
         ("celery", "-A", "engine_celery.helper_team", "worker"),
-        ("celery", "-A", "skitter.celery", "worker"),
         ("skitter", "celery", "worker"),
     ],
 )

@@ -150,26 +150,20 @@ def test_scrapy_hears_of_duplicates_that_only_the_frontier_knows_and_large_reque
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("pipeline", ["RedisPipeline", "ItemPipeline"])
 def test_more_items_than_fit_into_one_step_are_all_stored_with_a_number_of_their_own(
-    shop, make_cluster, pipeline
+    shop, make_cluster
 ):
     cluster = make_cluster(shop)
+    both = {"skitter.scrapy.RedisPipeline": 300, "skitter.scrapy.ItemPipeline": 400}
 
-    node = cluster.run_odd(
-        "plenty",
-        SCHEDULER_PERSIST=True,
-        ITEM_PIPELINES=json.dumps({f"skitter.scrapy.{pipeline}": 300}),
-    )
+    node = cluster.run_odd("plenty", SCHEDULER_PERSIST=True, ITEM_PIPELINES=json.dumps(both))
 
     assert node.finish() == "finished"
-    if pipeline == "RedisPipeline":
-        raw = cluster.command("LRANGE", f"{cluster.job}:items", 0, -1)
-        assert sorted(json.loads(one)["upc"] for one in raw) == list(range(2500))
-    else:
-        results = cluster.ask(_results)
-        assert sorted(one.item["upc"] for one in results) == list(range(2500))
-        assert len({one.index for one in results}) == 2500
+    raw = cluster.command("LRANGE", f"{cluster.job}:items", 0, -1)
+    assert sorted(json.loads(one)["upc"] for one in raw) == list(range(2500))
+    results = cluster.ask(_results)
+    assert sorted(one.item["upc"] for one in results) == list(range(2500))
+    assert len({one.index for one in results}) == 2500
 
 
 async def _results(frontier):

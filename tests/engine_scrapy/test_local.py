@@ -39,7 +39,7 @@ class Fed(RedisSpider):
 
 @pytest.mark.parametrize(
     ("command", "spider"),
-    [("check", "plain"), *((one, "fed") for one in ("check", "parse", "fetch", "shell"))],
+    [("check", "plain"), ("parse", "fed"), ("fetch", "fed"), ("shell", "fed")],
 )
 def test_a_command_that_does_not_crawl_leaves_the_job_and_the_feed_alone(
     open_shop, make_cluster, monkeypatch, command, spider

@@ -103,10 +103,10 @@ async def test_everything_is_stored_and_acknowledged(stop: asyncio.Event, tmp_pa
     rows = results([{"n": n} for n in range(10)])
     source = ListSource(list(rows), stop)
     async with open_sink(str(tmp_path / "x.db"), job=JOB) as sink:
-        loaded = await load(source, sink, stop=stop, pace=QUICK)
+        written = await load(source, sink, stop=stop, pace=QUICK)
     assert [row["n"] for row in rows_of(tmp_path / "x.db")] == list(range(10))
     assert source.acknowledged == rows
-    assert (loaded.read, loaded.written, loaded.acknowledged) == (10, 10, 10)
+    assert written == 10
 
 
 async def test_nothing_is_acknowledged_before_it_is_stored(stop: asyncio.Event):
@@ -144,10 +144,10 @@ async def test_a_transform_changes_drops_and_multiplies(stop: asyncio.Event):
 
     source = ListSource(results([0, 1, 2]), stop)
     sink = MemorySink()
-    loaded = await load(source, sink, stop=stop, hooks=LoadHooks(transform=transform), pace=QUICK)
+    hooks = LoadHooks(transform=transform)
+    assert await load(source, sink, stop=stop, hooks=hooks, pace=QUICK) == 3
     assert sink.rows == {f"{row_id(1)}-0": 1, f"{row_id(1)}-1": -1, row_id(2): {"n": 2}}
     assert len(source.acknowledged) == 3
-    assert (loaded.written, loaded.dropped) == (3, 1)
 
 
 async def test_rows_that_a_transform_makes_are_not_doubled_by_a_second_delivery(
@@ -172,11 +172,10 @@ async def test_a_notice_is_forgotten_and_not_stored_and_no_transform_sees_it(
     source = ListSource([result(0, 1), notice, result(1, 2)], stop)
     sink, rejected = MemorySink(), []
     hooks = LoadHooks(transform=transform, on_rejected=lambda *one: rejected.append(one))
-    loaded = await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
+    assert await load(source, sink, stop=stop, hooks=hooks, pace=QUICK) == 2
     assert sink.forgotten == [notice]
     assert sorted(sink.rows) == [row_id(0), row_id(1)]
     assert (len(source.acknowledged), len(source.stored), rejected) == (3, 2, [])
-    assert (loaded.written, loaded.dropped, loaded.acknowledged) == (2, 0, 3)
 
 
 async def test_what_a_transform_drops_is_no_longer_there_after_a_revisit(
@@ -189,9 +188,10 @@ async def test_what_a_transform_drops_is_no_longer_there_after_a_revisit(
         await load(ListSource(first, stop), sink, stop=stop, pace=QUICK)
         assert len(rows_of(tmp_path / "x.db")) == 2
         stop.clear()
-        loaded = await load(ListSource(again, stop), sink, stop=stop, hooks=hooks, pace=QUICK)
+        source = ListSource(again, stop)
+        await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
     assert [row["n"] for row in rows_of(tmp_path / "x.db")] == [1]
-    assert (loaded.dropped, loaded.acknowledged) == (1, 2)
+    assert len(source.acknowledged) == 2
 
 
 async def test_a_notice_is_acknowledged_once_it_was_heeded(stop: asyncio.Event):
@@ -257,12 +257,11 @@ async def test_a_row_whose_transform_fails_is_kept_aside_and_the_rest_goes_on(st
     )
     source = ListSource(results([1, 0, 2]), stop)
     sink = MemorySink()
-    loaded = await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
+    await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
     assert kept == [(0, "ZeroDivisionError")]
     assert [one.item for one in source.stored] == [1, 2]
     assert list(sink.rows.values()) == [10, 5]
     assert len(source.acknowledged) == 3
-    assert loaded.rejected == 1
 
 
 async def test_a_row_that_the_sink_can_never_store_is_kept_aside_as_it_came(
@@ -332,9 +331,9 @@ async def test_told_to_stop_while_the_sink_is_away_it_acknowledges_nothing(stop:
     def on_state(state: LoadState) -> None:
         stop.set()
 
-    loaded = await load(source, sink, stop=stop, hooks=LoadHooks(on_state=on_state), pace=QUICK)
+    hooks = LoadHooks(on_state=on_state)
+    assert await load(source, sink, stop=stop, hooks=hooks, pace=QUICK) == 0
     assert source.acknowledged == []
-    assert (loaded.read, loaded.written, loaded.acknowledged) == (2, 0, 0)
 
 
 async def test_told_to_stop_while_it_writes_it_acknowledges_what_it_wrote(stop: asyncio.Event):

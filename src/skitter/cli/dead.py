@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -24,7 +23,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.wire import batched
 from skitter.model import DeadLetter
 from skitter.redact import redact, redact_text
-from skitter.report import some
+from skitter.report import DATE_AND_TIME, moment, some
 from skitter.urls import fingerprint, identify
 
 Target = Annotated[
@@ -88,8 +87,8 @@ def list_letters(
 def _cells(one: DeadLetter, with_secrets: bool = False) -> list[object]:
     name = _name(one, with_secrets)
     name = name if one.can_be_fetched else shorten(name)  # messages may be long
-    tries = one.failures + one.losses
-    return [name, shorten(redact_text(one.reason), LONGEST_REASON), tries, _when(one.at)]
+    reason = shorten(redact_text(one.reason), LONGEST_REASON)
+    return [name, reason, one.failures + one.losses, moment(one.at, DATE_AND_TIME)]
 
 
 def _show_list(rows: list[list[object]]) -> None:
@@ -133,7 +132,7 @@ def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, o
     request = document["request"]
     yield "url", document["url"] or _name(letter)
     yield "reason", document["reason"]
-    yield "given up", _when(letter.at)
+    yield "given up", moment(letter.at, DATE_AND_TIME)
     yield "failures", letter.failures
     yield "lost workers", letter.losses
     yield "priority", letter.priority
@@ -301,7 +300,3 @@ def _name(letter: DeadLetter, with_secrets: bool = False) -> str:
 
 def _report(job: str, verb: str, count: int, *, as_json: bool) -> None:
     answer({"job": job, verb: count}, f"{job}: {count:,} {verb}.", as_json=as_json)
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")

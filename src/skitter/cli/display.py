@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from rich.console import Group, RenderableType
@@ -20,7 +19,7 @@ from skitter.frontier.admin.log import Event
 from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.admin.workers import Heartbeat
 from skitter.model import State
-from skitter.report import duration, some
+from skitter.report import DATE_AND_TIME, TIME, duration, moment, some
 from skitter.watch import Overview
 
 T = TypeVar("T")
@@ -48,8 +47,7 @@ _NARROW: Final = 72
 
 def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = False) -> Text:
     """One line of the log, coloured by level; `short`: with only the process as the name."""
-    when = datetime.fromtimestamp(event.at, UTC)
-    text = Text(when.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S"), style="dim")
+    text = Text(moment(event.at, DATE_AND_TIME if date else TIME), style="dim")
     style = _LEVEL_STYLES.get(event.level, "")
     worker = _short_name(event.worker) if short else event.worker
     text.append(f"  {clean(event.level):<7}", style=f"not dim {style}")
@@ -62,8 +60,7 @@ def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = 
 
 def action_line(action: Action) -> Text:
     """One line of the action log."""
-    when = datetime.fromtimestamp(action.at, UTC)
-    text = Text(when.strftime("%Y-%m-%d %H:%M:%S"), style="dim")
+    text = Text(moment(action.at, DATE_AND_TIME), style="dim")
     text.append(f"  {clean(action.who)}", style="not dim cyan")
     return text.append(f"  {clean(f'{action.what} {action.detail}'.strip())}", style="not dim")
 
@@ -73,9 +70,9 @@ def action_line(action: Action) -> Text:
 
 def plain_line(look: Overview) -> str:
     """One job on one line, for a pipe or a file."""
-    when = datetime.fromtimestamp(look.at, UTC).strftime("%H:%M:%S")
     return (
-        f"{when}  {look.job}  {look.status}  {look.pending:,} pending, {look.delayed:,} delayed, "
+        f"{moment(look.at, TIME)}  {look.job}  {look.status}  "
+        f"{look.pending:,} pending, {look.delayed:,} delayed, "
         f"{look.leased:,} leased, {look.done:,} done, {look.dead:,} dead, "
         f"{speed(look.pages_per_s)}/s, {some(look.hosts, 'host')}, "
         f"{some(look.fetching, 'worker')}, ETA {eta_of(look)}"
@@ -147,8 +144,7 @@ def _headline(looks: Sequence[Overview], processes: int, title: str) -> Text:
     text = Text("skitter top", style="bold", no_wrap=True, overflow="ellipsis")
     parts = [some(len(looks), "job"), f"{some(processes, 'process', 'processes')} at work"]
     if looks:
-        now = datetime.fromtimestamp(max(look.at for look in looks), UTC)
-        parts.append(now.strftime("%H:%M:%S UTC"))
+        parts.append(moment(max(look.at for look in looks), f"{TIME} UTC"))
     if title:
         parts.append(title)
     return text.append(f"   {' · '.join(parts)}", style="not bold dim")

@@ -64,8 +64,8 @@ def load_items(
     where = settings(redis, directory)
     destination = Destination(to, job, where.directory, csv_safe)
     with open_log(resolve(job=job).log):
-        loaded = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
-    say(f"{job}: {some(loaded.written, 'row')} to {redact(to)}")
+        written = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
+    say(f"{job}: {some(written, 'row')} to {redact(to)}")
 
 
 async def write_file(to: Destination) -> Written:

@@ -21,7 +21,7 @@ from skitter.logs import ClusterLog
 
 if TYPE_CHECKING:
     from skitter.settings import Settings
-    from skitter.sinks import Destination, Loaded
+    from skitter.sinks import Destination
     from skitter.sinks.loader import Transform
 
 LAST_WORDS_S = 3.0  # the server may be down
@@ -37,7 +37,8 @@ class LoaderProcess:
     progress: Callable[[str], None]
     parent: int | None = None  # writes the file when all is stored
 
-    async def run(self) -> Loaded:
+    async def run(self) -> int:
+        """Returns how many rows were written."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -50,10 +51,10 @@ class LoaderProcess:
             if self.parent is None:
                 loader.progress = self.progress
             async with self._beating(loader, logbook, figures):
-                loaded = await loader.run(partial(open_destination, frontier, self.destination))
+                written = await loader.run(partial(open_destination, frontier, self.destination))
         if self.parent is None:
             await self.destination.finish()
-        return loaded
+        return written
 
     @asynccontextmanager
     async def _beating(

@@ -6,7 +6,6 @@ import asyncio
 import re
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -37,7 +36,7 @@ from skitter.frontier.admin.schedule import (
 )
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.report import duration
+from skitter.report import duration, moment
 from skitter.settings import resolve
 from skitter.spider import Spider, load_spider
 from skitter.spider.rounds import begin_due_round, tell_round
@@ -90,7 +89,7 @@ def add(
 
     action = NewAction(name, "schedule", cron or f"every {every}")
     schedule = on_server(settings(redis, directory), work, action=action)
-    says = f"{name}: the next round begins at {_moment(schedule.next_ms)}."
+    says = f"{name}: the next round begins at {moment(schedule.next_ms / 1000)}."
     answer(_document(name, schedule), says, as_json=as_json)
     if not as_json:
         shown = target if spider else "SPIDER"
@@ -162,7 +161,7 @@ def watch(
         frontier = await _open(server, name, spider)
         schedule = await read_schedule(frontier)
         when = (
-            f"the next round begins at {_moment(schedule.next_ms)}"
+            f"the next round begins at {moment(schedule.next_ms / 1000)}"
             if schedule
             else (f"no schedule yet, add one: `skitter schedule add {name} --every 6h`")
         )
@@ -187,7 +186,7 @@ async def _watch(frontier: Frontier, spider: Spider) -> None:
         else:
             last_error = ""
             if begun and begun.is_ours:
-                say(f"{_moment(begun.due_ms)}: {tell_round(begun)[1]}.")
+                say(f"{moment(begun.due_ms / 1000)}: {tell_round(begun)[1]}.")
                 sys.stdout.flush()  # to a file too: it may run for weeks
         await asyncio.sleep(WATCH_S)
 
@@ -199,12 +198,5 @@ def _document(job: str, schedule: Schedule) -> dict[str, Any]:
 def _rows(found: list[tuple[str, Schedule]]) -> Iterator[list[object]]:
     for job, one in found:
         when = one.cron or f"every {duration(one.every_s)}"
-        last = _moment(one.fired_ms) if one.fired_ms else "never"
-        yield [job, when, _moment(one.next_ms), last, one.rounds, one.missed]
-
-
-def _moment(ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):  # other clients of the server can write anything
-        return "an unknown time"
+        last = moment(one.fired_ms / 1000) if one.fired_ms else "never"
+        yield [job, when, moment(one.next_ms / 1000), last, one.rounds, one.missed]

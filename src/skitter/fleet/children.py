@@ -128,7 +128,6 @@ class Children:
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     output: Output | None = None  # where they print; None: where we do
     on_output: Callable[[str], None] = lambda _: None  # called with each line, theirs and ours
-    restarts: int = 0
     kill_at: float = math.inf  # when to kill those that still run
     _all: list[Child] = field(default_factory=list)
     _checked_at: float = 0.0
@@ -188,7 +187,6 @@ class Children:
                     await take_back(self.frontier, client, seen=True)
 
     async def _report(self, death: Death) -> None:
-        self.restarts += 1
         stuck = self.output.describe_stuck() if self.output else ""
         text = f"{death.cause}; restarting in {death.restart_in_s:.1f} s{stuck}"
         self.on_output(f"{text}.")

@@ -20,7 +20,7 @@ from skitter.errors import ServerUnfit, UsageError
 from skitter.frontier import problems
 from skitter.frontier.addresses import GIVEN, bad_address
 from skitter.frontier.client import ConnectionCount, process_id
-from skitter.frontier.failures import away, is_a_trip, is_for_later, is_refusal, our_errors
+from skitter.frontier.failures import away, is_temporary, our_errors
 from skitter.frontier.plain import PlainConnection, plain_address
 from skitter.frontier.replication import call_replicated, is_cluster
 from skitter.frontier.sync import SyncClient, has_loop, pause
@@ -123,17 +123,11 @@ class Server:
             while True:
                 try:
                     return await send()
-                except away() as error:
-                    if is_refusal(error) or time.monotonic() > give_up_at:
+                except away(problems.ResponseError, AttributeError) as error:
+                    if not is_temporary(error) or time.monotonic() > give_up_at:
                         raise
-                    if self.on_away:
+                    if self.on_away and isinstance(error, away()):
                         await self.on_away()
-                except problems.ResponseError as error:
-                    if not is_for_later(error) or time.monotonic() > give_up_at:
-                        raise
-                except AttributeError as error:
-                    if not is_a_trip(error) or time.monotonic() > give_up_at:
-                        raise
                 await pause(pause_s * (0.5 + random.random()))
                 pause_s = min(1.0, pause_s * 2)
 

@@ -71,7 +71,7 @@ def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
             f"{where} is loading its data: try again in a moment, or watch its log."
         ) from error
     except away(problems.RedisClusterException) as error:
-        if is_refusal(error):
+        if _is_refusal(error):
             raise _refused(where, error) from error
         if mistaken := _mistaken(where, _whole(error)):
             raise mistaken from error
@@ -109,17 +109,20 @@ def _mistaken(where: str, error: str) -> ServerUnfit | None:
     return next((ServerUnfit(f"{where} {says}") for says in found), None)
 
 
-def is_for_later(error: BaseException) -> bool:
-    return str(error).startswith(LATER)
+def is_temporary(error: Exception) -> bool:
+    """Whether the same call may be answered in a moment."""
+    if isinstance(error, away()):
+        return not _is_refusal(error)
+    if isinstance(error, problems.ResponseError):
+        return str(error).startswith(LATER)
+    # A bug of redis-py's cluster client, which fails on a connection that another task just lost,
+    # and on an unknown node to which a slot is moving.
+    return isinstance(error, AttributeError) and any(
+        word in str(error) for word in ("writelines", "connection_kwargs")
+    )
 
 
-def is_a_trip(error: AttributeError) -> bool:
-    """Whether it is a bug of redis-py's cluster client, which fails on a connection that another
-    task just lost, and on an unknown node to which a slot is moving."""
-    return any(word in str(error) for word in ("writelines", "connection_kwargs"))
-
-
-def is_refusal(error: BaseException) -> bool:
+def _is_refusal(error: BaseException) -> bool:
     """While connecting, redis-py reports everything as one kind of error."""
     return isinstance(error, problems.AuthenticationError) or any(
         words in _whole(error) for words in ("Authentication required", "username-password")

@@ -102,7 +102,6 @@ class FeedBatch:
     """Feed messages and the requests made from them."""
 
     name: str
-    messages: list[bytes]
     links: list[Link] = field(default_factory=list)
     rejected: list[tuple[bytes, str]] = field(default_factory=list)  # message, reason
 

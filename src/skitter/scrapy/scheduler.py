@@ -342,7 +342,7 @@ class Scheduler:
 
     def _read_feed(self, name: str, messages: list[bytes]) -> None:
         """Turn messages into requests with the spider's own method, in the engine's thread."""
-        batch = FeedBatch(name, messages)
+        batch = FeedBatch(name)
         token = ORIGIN.set(batch)
         try:
             for message in messages:

@@ -18,7 +18,7 @@ from skitter.sinks.base import (
     Store,
 )
 from skitter.sinks.destination import Destination, open_sink
-from skitter.sinks.loader import ItemSource, Loaded, LoadHooks, load
+from skitter.sinks.loader import ItemSource, LoadHooks, load
 from skitter.sinks.retrier import LoadPace, LoadState, Retrier, Stopped
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "LoadHooks",
     "LoadPace",
     "LoadState",
-    "Loaded",
     "MissingExtra",
     "Retrier",
     "RowsRefused",

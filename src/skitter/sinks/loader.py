@@ -62,17 +62,6 @@ class LoadHooks:
     on_stored: Callable[[int, float], None] = ignore
 
 
-@dataclass(slots=True)
-class Loaded:
-    """What a loader has done so far."""
-
-    read: int = 0
-    written: int = 0  # rows; a transform may make several from one result
-    dropped: int = 0
-    rejected: int = 0
-    acknowledged: int = 0
-
-
 async def load(
     source: ItemSource,
     sink: Sink,
@@ -80,8 +69,9 @@ async def load(
     stop: asyncio.Event,
     hooks: LoadHooks | None = None,
     pace: LoadPace | None = None,
-) -> Loaded:
-    """Load until `stop` is set. Retry temporary errors forever; raise others.
+) -> int:
+    """Load until `stop` is set, and return how many rows were written: a transform may make
+    several from one result. Retry temporary errors forever; raise others.
 
     What is written gets acknowledged: if `stop` is set while the sink is away, or before slow
     transforms are done, the rest stays with the source.
@@ -93,7 +83,7 @@ async def load(
         results = await loader.gather()
         if results:
             await loader.finish(results)
-    return loader.loaded
+    return loader.written
 
 
 @dataclass(slots=True)
@@ -104,7 +94,6 @@ class _Batch:
     rows: list[tuple[Result, Result]] = field(default_factory=list)  # (origin, row)
     rejected: dict[str, tuple[Result, Exception]] = field(default_factory=dict)  # by stream id
     emptied: list[Result] = field(default_factory=list)  # to pass to sink.forget
-    dropped: int = 0
 
     @classmethod
     def unchanged(cls, results: list[Result]) -> _Batch:
@@ -121,7 +110,6 @@ class _Batch:
         rows = _rows(origin, made)
         if not rows:
             self.emptied.append(origin)
-            self.dropped += not origin.is_notice
         self.rows += [(origin, row) for row in rows]
 
     def sorted(self) -> tuple[list[Result], list[Result]]:
@@ -143,7 +131,7 @@ class _Loader:
     retry: Retrier
     hooks: LoadHooks
     pace: LoadPace
-    loaded: Loaded = field(default_factory=Loaded)
+    written: int = 0
     spans: Spans = field(default_factory=Spans)
     rest: list[Result] = field(default_factory=list)  # read but not yet transformed
 
@@ -165,7 +153,6 @@ class _Loader:
                     break
         except Stopped:
             pass  # what was read can still be stored
-        self.loaded.read += len(results)
         return results
 
     async def finish(self, results: list[Result]) -> None:
@@ -187,10 +174,7 @@ class _Loader:
         except Stopped:
             return
         self.hooks.on_stored(len(stored), took_s)
-        self.loaded.written += len(batch.rows)
-        self.loaded.dropped += batch.dropped
-        self.loaded.rejected += len(batch.rejected)
-        self.loaded.acknowledged += len(batch.results)
+        self.written += len(batch.rows)
 
     async def _transform(self, results: list[Result]) -> _Batch:
         transform = self.hooks.transform

@@ -46,7 +46,6 @@ class ServerProcess:
     run_id: str
     uptime_s: int
     loading: bool
-    kept: bool
 
 
 class KilledAtStart(ServerFailed):
@@ -182,7 +181,6 @@ def inspect(server: EmbeddedServer) -> ServerProcess | None:
         run_id=said["run_id"],
         uptime_s=int(said["uptime_in_seconds"]),
         loading=said["loading"] != "0",
-        kept=server.keep.exists(),
     )
 
 

@@ -33,9 +33,6 @@ Disallow: /calendar/
 
 Sitemap: {origin}/sitemap.xml
 """
-DISALLOWED: Final = ("/private/", "/cart/", "/calendar/")
-#: Links into the areas that robots.txt closes, as found by a crawler that stays out of them.
-DISALLOWED_LINKS: Final = ("/private/", "/cart/", "/calendar/2026/11/")
 
 _MONTH: Final = re.compile(r"/calendar/(\d{4})/(\d{1,2})/(\d{1,2})?")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from skitter.errors import BadURL
@@ -19,7 +18,7 @@ from skitter.frontier.robots import stored_robots
 from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
-from skitter.report import duration, some
+from skitter.report import duration, moment, some
 from skitter.shapes import shape_of
 from skitter.urls import fingerprint, fingerprint_of, identify
 
@@ -260,7 +259,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
         return [f"worker {holder} has it; the lease ends {_when(facts.leased_until, now_s)}"]
     if facts.dead_since is not None:
         return [
-            f"it was given up at {_day(facts.dead_since)}: {error}",
+            f"it was given up at {moment(facts.dead_since)}: {error}",
             "bring it back with `skitter dead retry`",
         ]
     if facts.trapped:
@@ -273,7 +272,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
 def _outcome(done: DonePage) -> list[str]:
     """The outcome of a page that is done."""
     went = f"{done.status}, {done.size_bytes:,} bytes in {done.elapsed_s * 1000:,.0f} ms"
-    parts = [f"it was done at {_day(done.at)} by {done.worker}: {went}"]
+    parts = [f"it was done at {moment(done.at)} by {done.worker}: {went}"]
     if done.redirects_to:
         parts.append(f"it redirects to {done.redirects_to}")
     elif done.note:
@@ -281,13 +280,6 @@ def _outcome(done: DonePage) -> list[str]:
     else:
         parts.append(f"its handler found {some(done.items, 'item')}")
     return [*parts, *([f"it reserves its use: {done.usage}"] if done.usage else [])]
-
-
-def _day(at: float) -> str:
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):  # other clients of the server can write anything
-        return "an unknown time"
 
 
 def _next_visit(facts: RequestFacts, now_s: float) -> list[str]:
