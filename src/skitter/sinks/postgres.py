@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
 
-_NO_ADDRESS = "that is not a PostgreSQL address: postgresql://user:password@host/database"
+_NO_ADDRESS = "that is not a PostgreSQL address: postgresql://host/database"
 _NUL = b"\\u0000"  # as encoded in JSON
 _SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
 _LOCK_TIMEOUT = "30s"  # then report the open transaction that blocks us

@@ -40,7 +40,7 @@ TYPES: Final = (
     ),
     SinkType(
         names=("postgresql", "postgres"),
-        example="postgresql://user:password@host/database",
+        example="postgresql://host/database",
         what="a PostgreSQL database",
         live="skitter.sinks.postgres:open_postgres",
         is_database=True,
