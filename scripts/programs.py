@@ -48,6 +48,7 @@ PROGRAMS: Final = {
     "podman": Program("podman", CHAOS),
     "promtool": Program("prometheus"),
     "rabbitmq-server": Program("rabbitmq-server", CHAOS, "usr/lib/rabbitmq/bin/rabbitmq-server"),
+    "redis-cli": Program("redis-tools"),
     "redis-server": Program("redis-server"),  # 7.0 on Debian 12, the oldest we support
     "runuser": Program("util-linux", BENCH),
     "setpriv": Program("util-linux"),

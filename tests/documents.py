@@ -15,10 +15,11 @@ PAGES = [
     if not {"adr", "reference"} & set(page.parts)  # decisions age; references are made from code
 ]
 _BLOCK = re.compile(
-    r"(?:<!-- not run: (?P<why>[^>]+) -->\n)?"
     r"^ *```(?P<language>\w*)\n(?P<code>.*?)^ *```$|(?P<indented>(?:^    [^\n]*\n|^\n)+)",
     re.DOTALL | re.MULTILINE,
 )
+#: Where `skitter serve` is in the pages.
+USUAL = "http://127.0.0.1:8765"
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 
 
@@ -26,7 +27,6 @@ _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 class Block:
     language: str
     code: str
-    not_run: str = ""  # why: `<!-- not run: ... -->` in the line above it
 
 
 @dataclass
@@ -43,11 +43,26 @@ def name_of(page: Path) -> str:
 
 def blocks_of(page: Path, *languages: str) -> list[Block]:
     found = (
-        Block(one["language"] or "", one["code"] or "", one["why"] or "")
+        Block(one["language"] or "", one["code"] or "")
         for one in _BLOCK.finditer(page.read_text())
         if not one["indented"]
     )
     return [block for block in found if block.language in languages]
+
+
+def all_blocks_of(page: Path) -> list[Block]:
+    """Those of every language, and what is indented as `indented`."""
+    return [
+        Block("indented", one["indented"])
+        if one["indented"]
+        else Block(one["language"] or "", one["code"])
+        for one in _BLOCK.finditer(page.read_text())
+    ]
+
+
+def calls_http(block: Block) -> bool:
+    """tests/docs/test_http.py has a server for these."""
+    return USUAL in block.code and (block.language == "python" or "curl " in block.code)
 
 
 def steps_of(block: Block) -> list[Step]:
@@ -56,6 +71,8 @@ def steps_of(block: Block) -> list[Step]:
     for line in block.code.splitlines():
         if line.startswith("$ "):
             steps.append(Step(line[2:]))
+        elif steps and steps[-1].command.endswith("\\"):  # goes on in the next line
+            steps[-1].command += f"\n{line}"
         elif steps:
             steps[-1].output.append(line)
     return steps

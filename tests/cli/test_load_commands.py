@@ -79,6 +79,7 @@ async def test_a_transform_leaves_out_changes_multiplies_and_sets_aside(
         out, err = await process.communicate()
 
     assert process.returncode == 0, err
+    assert b"Loading the items of" in err
     assert b"3 rows to x.db" in out
     with closing(sqlite3.connect(tmp_path / "x.db")) as database:
         [table] = database.execute(

@@ -41,6 +41,7 @@ def folder(tmp_path, monkeypatch):
         (["run", "\udcff.py"], 2, "there is no file"),
         (["run", "spider.py", "-o", f"{LONG}.db"], 2, "file name too long"),
         (["run", "spider.py", "-o", "adir.db"], 2, "is a directory"),
+        (["run", "spider.py", "-o", "x.xyz"], 2, "postgresql://USER:PASSWORD@host/database"),
         (["run", "spider.py", "-o", "/proc/x.jsonl"], 3, "/proc/x.jsonl"),
         (["run", "spider.py", "--workers", "²"], 2, "--workers must be a number"),
         (["run", "spider.py", "-c", "99999999999"], 2, "--concurrency"),

@@ -1,5 +1,5 @@
-"""The code in the documents works: Python runs, settings are read, commands exist and print what
-the page shows.
+"""The code in the documents works: Python runs, settings are read, and commands do and print what
+the page shows. What is not run is in one table, with the reason.
 
 The pages share an embedded server and a folder. The tutorial comes first: the job that it leaves
 behind is what others look at.
@@ -7,20 +7,19 @@ behind is what others look at.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
+import pickle
 import re
-import shlex
-import subprocess
-import sys
+import shutil
 import tomllib
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import typer.main
+from redis import Redis
 from selectolax.lexbor import LexborHTMLParser
 
 from cli.conftest import skitter  # noqa: F401
@@ -29,29 +28,74 @@ from documents import (
     ROOT,
     Block,
     agrees,
+    all_blocks_of,
     blocks_of,
+    calls_http,
     commands_of,
     name_of,
     spoken_of,
     steps_of,
 )
+from server.test_serve import certificate
 from shops import open_bookshop
+from sinks.conftest import postgres_server  # noqa: F401
 from skitter import Metrics, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.settings.sources import resolve
 from skitter.valkey import hold, stop
+from terminal import SHOP, SITES, Terminal
 
-SHOP = "localhost:8000"  # as the pages have it
+#: Everything in the pages that no test runs: how the line or the block begins, and why.
+NOT_RUN = {
+    "make ": "this is `make test`; the others take minutes",
+    "skitter demo\n": "10 s of CPU time; tests/demo has its parts, `make package` runs it",
+    "pip install": "it needs a package index",
+    "python3 -m venv": "it needs a package index",
+    "apt-get": "it changes the machine",
+    "install -d /etc": "it changes the machine",
+    "echo SKITTER_": "it changes the machine",
+    "cp books.py /etc": "it changes the machine",
+    "systemctl": "it changes the machine; tests/deploy reads the units",
+    "podman": "it builds images; tests/deploy reads compose.yaml",
+    "kubectl": "it needs a Kubernetes cluster; tests/deploy reads the manifests",
+    "skitter why books https://shop.example/calendar": "it needs a trap: tests/worker has some",
+    "python -m benchmarks": "it takes minutes; tests/bench/test_simulate.py has shorter ones",
+    "import asyncio\n\nfrom crawlee": "Crawlee is not among our dependencies; it was tried by hand",
+    "location /skitter/ {": "it is for another program, nginx",
+}
+#: Languages that are run, or read and compared, by a test of this folder.
+CHECKED = {"python", "console", "toml", "json", "sh"}
+SHOWN = {"text", "indented", "mermaid"}  # output and pictures; without commands, see below
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 IN_ORDER = [TUTORIAL, *(page for page in PAGES if page != TUTORIAL)]
 #: Where the picture of a terminal may differ from the next run.
 VARYING = re.compile(r"\d+ s \(.*|(?<=found on ).*|(?<=fingerprint  ).*")
 MENU = typer.main.get_command(group_of(PANELS))
+#: Spiders that pages take for granted.
+BOOKS = """
+from skitter import Page, Spider
+
+spider = Spider("books", start=["http://localhost:8000/"])
+
+
+@spider.page
+def book(page: Page):
+    yield {"title": page.css_first("h1").text()}
+    yield from page.follow_all("h3 a")
+
+
+books = spider
+"""
 
 
 def has(*languages):
     return [page for page in IN_ORDER if blocks_of(page, *languages)]
+
+
+def reason(code: str) -> str:
+    """Why a line or a block is not run, if there is a reason."""
+    return next((NOT_RUN[one] for one in NOT_RUN if f"{code}\n".startswith(one)), "")
 
 
 @pytest.fixture(scope="module")
@@ -68,60 +112,171 @@ def place(tmp_path_factory, short_dir):
 
 
 @pytest.fixture
-def run(place, skitter, monkeypatch):  # noqa: F811
-    """Runs a command in that place: what it prints, with the shop where the pages have it."""
+def terminal(place, skitter, monkeypatch, request) -> Iterator[Terminal]:  # noqa: F811
+    """In that place, without what other pages left there."""
     monkeypatch.chdir(place.folder)
     monkeypatch.delenv("SKITTER_REDIS_URL")
     monkeypatch.setenv("SKITTER_DIR", str(place.server))
     monkeypatch.setenv("COLUMNS", "160")
+    with ExitStack() as stack:
+        yield (
+            terminal := Terminal(
+                folder=place.folder,
+                server=place.server,
+                host=place.host,
+                skitter=skitter,
+                postgres=cache(lambda: request.getfixturevalue("postgres_server").create()),
+                monkeypatch=monkeypatch,
+                open=stack,
+            )
+        )
+        terminal.stop()
 
-    def call(command: str) -> str:
-        words = shlex.split(command.replace(SHOP, place.host), comments=True)
-        assert words[0] == "skitter", f"mark it as not run: {command}"
-        if words[1] in ("run", "crawl"):  # they start processes, and take signals
-            line = [sys.executable, "-m", *words]
-            out = subprocess.run(line, capture_output=True, text=True, check=False).stdout
-        else:
-            answer = skitter(*words[1:])
-            out = answer.out + answer.err
-        return out.replace(place.host, SHOP)
 
-    return call
-
-
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", has("python", "console"), ids=name_of)
-def test_code_runs_and_commands_print_what_the_page_shows(page, run, place, capsys):
-    forget_other_jobs(run)
+def test_code_runs_and_commands_print_what_the_page_shows(page, terminal, place, capsys):
+    prepare(page, terminal)
     names: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks_of(page, "python", "console", "text", ""):
-        if block.not_run:
-            check_calls(block)
-        elif block.language == "python":
+    for block in blocks_of(page, "python", "console"):
+        if reason(block.code) or calls_http(block):
+            continue
+        if block.language == "console":
+            type_all(block, terminal)
+        elif "from skitter.celery import" in block.code and ".delay(" in block.code:
+            terminal.python(block.code)  # whose app is that of its process; Celery is at work
+        else:
             execute(block, names, place)
             printed = capsys.readouterr().out
             assert not printed or printed in page.read_text().replace("\n    ", "\n")
-        elif block.language == "console":
-            for step in (one for one in steps_of(block) if one.output):
-                printed = run(step.command)
-                assert agrees(step.output, printed), f"{step.command}\n{printed}"
     for metrics in [one for one in names.values() if isinstance(one, Metrics)]:
         metrics.close()  # at the end of a script this happens by itself
 
 
-def test_the_picture_of_a_terminal_shows_what_commands_print(run):
+def type_all(block: Block, terminal: Terminal) -> None:
+    steps = [step for step in steps_of(block) if not reason(step.command)]
+    if any(step.command.endswith(" &") for step in steps):
+        terminal.script([step.command for step in steps])
+        return
+    for step in steps:
+        for pattern, make_ready in READY.items():
+            if re.match(pattern, step.command):
+                make_ready(terminal)
+        terminal.type(step.command, step.output)
+
+
+def test_every_block_is_run_or_has_a_reason():
+    """A language or a program that nobody knows how to run is a line for the table above."""
+    untested = [
+        f"{name_of(page)}: {block.language}: {block.code[:60]!r}"
+        for page in PAGES
+        for block in all_blocks_of(page)
+        if not reason(block.code)
+        and (
+            block.language not in CHECKED | SHOWN
+            or (block.language == "console" and not steps_of(block))
+            or (block.language == "sh" and not calls_http(block))
+            or (block.language in SHOWN and re.search(r"^ *(\$ |skitter \w)", block.code, re.M))
+        )
+    ]
+    assert untested == []
+
+
+def test_every_reason_is_needed():
+    code = [block.code for page in PAGES for block in all_blocks_of(page)]
+    code += [
+        step.command
+        for page in PAGES
+        for one in blocks_of(page, "console")
+        for step in steps_of(one)
+    ]
+    unused = [one for one in NOT_RUN if not any(f"{each}\n".startswith(one) for each in code)]
+    assert unused == []
+
+
+# --- what pages take for granted ------------------------------------------------------------------
+
+
+def prepare(page, terminal):
+    """Spiders, a list of URLs, and the job `books`, which pages look at, with nothing in it yet.
+    Pages use the same names; the tutorial's job stays."""
+    for job in json.loads(terminal.skitter("status", "--json").out):
+        if job["job"] != "shop":
+            terminal.skitter("purge", job["job"], "--yes")
+    if page != TUTORIAL:
+        code = BOOKS.replace(SHOP, terminal.host)
+        (terminal.folder / "spiders").mkdir(exist_ok=True)
+        for file in ("books.py", "spider.py", "spiders/books.py"):
+            (terminal.folder / file).write_text(code)
+    (terminal.folder / "urls.txt").write_text("https://shop.example/a\nhttps://shop.example/cart\n")
+    if page.name == "celery.md" and page.parent.name == "coming-from":
+        set_up_celery(terminal)
+        terminal.type("skitter celery worker -c 2", [])
+    if page.parent.name == "howto":
+        terminal.skitter("create", "books")
+
+
+def forget_books(terminal):
+    terminal.skitter("purge", "books", "--yes")
+
+
+def schedule_books(terminal):
+    terminal.skitter("schedule", "add", "books.py", "--every", "6h")
+
+
+def leave_a_queue_of_scrapy_redis(terminal):
+    request = {"url": "https://books.example/", "callback": "parse", "method": "GET", "headers": {}}
+    with Redis(unix_socket_path=str(terminal.server / "valkey.sock")) as client:
+        client.zadd("books:requests", {pickle.dumps(request): 0})
+        client.sadd("books:dupefilter", "0" * 40)
+
+
+def configure_two_routes(terminal):
+    """One of them is no proxy at all, as on the page; the shop answers instead of the service."""
+    file = terminal.folder / "skitter.toml"
+    file.write_text(
+        f'[routes]\ntest_url = "http://{terminal.host}/"\n'
+        f'[fetch]\nallow_hosts = ["{terminal.host}"]\n'
+        '[[proxy]]\nname = "home"\nkind = "direct"\n'
+    )
+    terminal.open.callback(file.unlink)
+
+
+def make_a_certificate(terminal):
+    made, _ = certificate(terminal.folder)
+    made.rename(terminal.folder / "cert.pem")
+
+
+def set_up_celery(terminal):
+    """A package of spiders, an output that has a name, and a shop that workers may fetch."""
+    terminal.monkeypatch.setenv("SKITTER_OUTPUT_WAREHOUSE", f"sqlite:///{terminal.folder}/w.db")
+    terminal.monkeypatch.setenv("SKITTER_ALLOW_HOSTS", terminal.host)
+    terminal.monkeypatch.setenv("PYTHONPATH", str(terminal.folder))
+    (terminal.folder / "shop").mkdir()
+    (terminal.folder / "shop" / "__init__.py").touch()
+    (terminal.folder / "shop" / "spiders.py").write_text(BOOKS.replace(SHOP, terminal.host))
+    terminal.open.callback(shutil.rmtree, terminal.folder / "shop")
+
+
+READY: dict[str, Callable[[Terminal], None]] = {
+    r"skitter run books.py -s politeness.per": forget_books,  # which cannot change
+    r"skitter run books.py --job books --redis redis\+cluster": forget_books,
+    r"skitter schedule watch": schedule_books,  # the page has removed it
+    r"skitter adopt": leave_a_queue_of_scrapy_redis,
+    r"skitter proxy test": configure_two_routes,
+    r"skitter serve .*--tls-cert": make_a_certificate,
+    r"skitter celery worker -c 4": set_up_celery,
+}
+
+
+def test_the_picture_of_a_terminal_shows_what_commands_print(terminal):
     picture = LexborHTMLParser((ROOT / "docs" / "terminal.svg").read_text())
     lines = "\n".join(line.text() for line in picture.css("svg > text"))
     for step in steps_of(Block("console", lines)):
-        printed = run(f"{step.command} --fresh --yes" if " run " in step.command else step.command)
+        again = " --fresh --yes" if " run " in step.command else ""
+        printed = terminal.print(step.command + again)
         shown = [VARYING.sub("...", line) for line in step.output]
         assert agrees(shown, printed), f"{step.command}\n{printed}"
-
-
-def forget_other_jobs(run):
-    """Pages use the same names; the tutorial's job stays."""
-    for job in json.loads(run("skitter status --json")):
-        if job["job"] != "shop":
-            run(f"skitter purge {job['job']} --yes")
 
 
 def execute(block: Block, names: dict[str, object], place: SimpleNamespace) -> None:
@@ -130,26 +285,11 @@ def execute(block: Block, names: dict[str, object], place: SimpleNamespace) -> N
     file = place.folder / (first[2:] if first.startswith("# ") and first.endswith(".py") else "x")
     code = block.code.replace(SHOP, place.host)
     if file.suffix:
-        file.write_text(code)
+        file.write_text(SITES.sub(f"http://{place.host}", code))
     names["__file__"] = str(file)
     exec(compile(code, str(file), "exec", dont_inherit=True), names)
     for name in [name for name in names if name.startswith("test_")]:
         names.pop(name)()  # type: ignore[operator]
-
-
-def check_calls(block: Block) -> None:
-    """Of Python that is not run: what it imports is there and takes what it is given."""
-    if block.language != "python" or "not among our dependencies" in block.not_run:
-        return
-    tree, names = ast.parse(block.code), dict[str, Any]()
-    imports: list[ast.stmt] = [one for one in tree.body if isinstance(one, ast.ImportFrom)]
-    exec(compile(ast.Module(imports, []), block.language, "exec"), names)
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        function = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-        called = names.get(function.id) if isinstance(function, ast.Name) else None
-        if called and not (isinstance(call.func, ast.Attribute) and call.func.attr == "s"):
-            given = {word.arg: None for word in call.keywords if word.arg}
-            inspect.signature(called).bind(*call.args, **given)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -12,20 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from documents import PAGES, Block, blocks_of
+from documents import PAGES, USUAL, blocks_of, calls_http
 from needs import need
 from serving import address_of, start
 
-USUAL = "http://127.0.0.1:8765"  # as the pages have it
 TOKEN = "skt_..."
 #: A problem is an exit code.
 CURLRC = "silent\nshow-error\nfail-with-body\n"
 #: A stream would go on for ten minutes; what curl returns when its time is over.
 STREAM_S, ENOUGH = 3, 28
-
-
-def calls_http(block: Block) -> bool:
-    return USUAL in block.code and (block.language == "python" or "curl " in block.code)
 
 
 LANGUAGES = ("sh", "console", "json", "python")

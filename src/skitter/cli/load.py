@@ -64,6 +64,7 @@ def load_items(
     where = settings(redis, directory)
     destination = Destination(to, job, where.directory, csv_safe)
     with open_log(resolve(job=job).log):
+        print_progress(f"Loading the items of {job} into {redact(to)}; Ctrl-C stops it.")
         written = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
     say(f"{job}: {some(written, 'row')} to {redact(to)}")
 
