@@ -63,7 +63,7 @@ class Visit:
         is_plain = not self.lease.request.lane  # a browser's time is not only the host's
         if self.lease.pace and is_plain and response.status < 500:
             self.feedback.latency_ms = ms(response.elapsed_s)
-        if isinstance(verdict, Retry | Follow) and verdict.rest_s:
+        if isinstance(verdict, (Retry, Follow)) and verdict.rest_s:
             self.feedback.rest_ms = ms(verdict.rest_s)
             if self.gate:
                 await self.gate.rest(verdict.rest_s)
