@@ -145,12 +145,18 @@ class _Run:
 
     def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
         """Take outputs up to the quota. Nearly all are known links: count and skip them here,
-        without a call for each."""
+        without a call for each, not even of `is_plain`."""
         before = left = self.quota.outputs_left
         taken = 0
         for output in islice(outputs, left):
             left -= 1
-            if not (isinstance(output, Request) and output.url in known and output.is_plain):
+            if not (
+                isinstance(output, Request)
+                and output.url in known
+                and output.method == "GET"
+                and not (output.body or output.unique or output.identity)
+                and not (output.slot or output.session)
+            ):
                 taken += 1
                 self._take(output)
         self.quota.outputs_left = left
