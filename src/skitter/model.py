@@ -103,7 +103,7 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
         ) -> None: ...
 
     def __post_init__(self) -> None:
-        if isinstance(self.body, str):
+        if type(self.body) is not bytes and isinstance(self.body, str):  # the cheaper check first
             msgspec.structs.force_setattr(self, "body", self.body.encode())
         if self.json is not None:
             self._take_json()

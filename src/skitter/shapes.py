@@ -62,6 +62,7 @@ def is_repetitive(path: list[str]) -> bool:
     )
 
 
+@lru_cache(maxsize=512)  # a site has few folders
 def _kind_of(part: str, *, is_telling: bool) -> str:
     if part.isalpha() and len(part) <= LONGEST_WORD:
         return part if is_telling else "w"

@@ -115,7 +115,7 @@ class Frontier:
     def epoch(self) -> Hashable:
         """While it stays the same, the server still has all that it accepted. A new value: perhaps
         not, as it may have restarted without its last second, or the job was created again."""
-        return self.server.connections.made, self._all_lives
+        return self.shards[0].server.connections.made, self._all_lives
 
     def has_sessions(self, host: str) -> bool:
         """Whether the shard of this host has sessions, as of the last lease."""

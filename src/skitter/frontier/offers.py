@@ -24,6 +24,7 @@ WEIGHT_BYTES = 4096
 
 
 NOTHING: dict[str, Any] = {}
+_TEXT_OR_NONE = (str, type(None))
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -142,7 +143,8 @@ def _check_fields(request: Request) -> None:
     if not (
         type(request.unique) is type(request.identity) is str
         and type(request.slot) is type(request.session) is str
-        and request.parent is request.handler is None
+        and type(request.parent) in _TEXT_OR_NONE
+        and type(request.handler) in _TEXT_OR_NONE
     ):
         _check_texts(request)
     if request.headers != NOTHING and not _is_table(request.headers, str):

@@ -55,7 +55,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 def is_item(value: object) -> bool:
     return (
-        isinstance(value, dict | msgspec.Struct)
+        isinstance(value, (dict, msgspec.Struct))
         or (is_dataclass(value) and not isinstance(value, type))
         or hasattr(type(value), "model_dump")  # pydantic, without importing it
     )
@@ -63,7 +63,7 @@ def is_item(value: object) -> bool:
 
 def to_plain(value: Any) -> Item:
     """The item as a dict of plain values. Raises NotAnItem, naming the offending field."""
-    if hasattr(type(value), "model_dump"):
+    if type(value) is not dict and hasattr(type(value), "model_dump"):
         value = value.model_dump()
     try:
         plain = msgspec.to_builtins(value, builtin_types=_KEPT, str_keys=True)

@@ -3,8 +3,9 @@ server's memory, or hold up the others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +20,7 @@ MAX_PAGE_BYTES: Final = 16 * 2**20
 PATIENCE: Final = 10
 
 
-@dataclass(slots=True)
-class _Room:
+class _Room(msgspec.Struct):
     """What is left of the limits for items, or for links."""
 
     limit: int

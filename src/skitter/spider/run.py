@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -65,16 +65,15 @@ class HandlerError(SkitterError):
         return isinstance(self.__cause__, TooComplex)
 
 
-@dataclass(slots=True)
-class HandlerOutput:
+class HandlerOutput(msgspec.Struct):
     """What a handler yielded for one page."""
 
-    items: list[Item] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
-    rejected: list[Rejected] = field(default_factory=list)  # items
-    refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
+    items: list[Item] = []
+    requests: list[Request] = []
+    rejected: list[Rejected] = []  # items
+    refused: list[tuple[str, Refused]] = []  # URLs
     exceeded: str = ""  # what was dropped because it was over a page's limits
-    undeclared: dict[str, int] = field(default_factory=dict)  # fields dropped from items
+    undeclared: dict[str, int] = {}  # fields dropped from items
     known: int = 0  # requests skipped because they were added recently
 
 
@@ -146,12 +145,18 @@ class _Run:
 
     def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
         """Take outputs up to the quota. Nearly all are known links: count and skip them here,
-        without a call for each."""
+        without a call for each, not even of `is_plain`."""
         before = left = self.quota.outputs_left
         taken = 0
         for output in islice(outputs, left):
             left -= 1
-            if not (isinstance(output, Request) and output.url in known and output.is_plain):
+            if not (
+                isinstance(output, Request)
+                and output.url in known
+                and output.method == "GET"
+                and not (output.body or output.unique or output.identity)
+                and not (output.slot or output.session)
+            ):
                 taken += 1
                 self._take(output)
         self.quota.outputs_left = left

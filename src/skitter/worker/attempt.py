@@ -248,6 +248,7 @@ class Attempts:
         if rules is None:
             rules = await self.robots.rules(lease.url, host, leave=leave)
             visit.arrive("/robots.txt")
+        visit.rules = rules
         if not await self.robots.may_fetch(rules, lease.url):
             return self.robots.verdict(rules, lease.url)
         is_new = not was_known and lease.pace is None
@@ -260,7 +261,8 @@ class Attempts:
         moved = page.url != page.request.url
         if moved and (problem := await self._ask_again(visit, page.url)):
             return visit.ended(problem)
-        visit.usage = await self.directives.read(page, self._robots_usage(visit.lease.url))
+        by_robots = visit.rules.usage(visit.lease.url, self.directives.robot) if visit.rules else ""
+        visit.usage = await self.directives.read(page, by_robots)
         if visit.usage and (why := self.directives.reserved_by(page)):
             return self._skip(visit, why)
         if link := self._canonical(page):
@@ -290,10 +292,6 @@ class Attempts:
         if failure is not None and again is None:
             raise failure
         return output, [again] if again else []
-
-    def _robots_usage(self, url: str) -> str:
-        rules = self.robots.known(host_of(url)) if self.robots else None
-        return rules.usage(url, self.directives.robot) if rules else ""
 
     def _canonical(self, page: Page) -> Request | None:
         """A request for the canonical page, if that is to be handled instead of this one."""

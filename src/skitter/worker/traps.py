@@ -129,13 +129,13 @@ class Traps:
         """What a page was worth, by the numbers of the shapes it counts for; negative if unsure."""
         if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
-        own, above = shape_of(lease.url), shape_of(lease.request.parent)
+        own = shape_of(lease.url)
         if self._reportable[own] <= 0 or own.endswith(REPEATED):
             return {}
         found = bool(output.items) and not self.item_per_page
         if not found and not self._has_news(own, page, output):
             return {}
-        worth = WITH_ITEMS if found else WITH_NEWS
+        worth, above = WITH_ITEMS if found else WITH_NEWS, shape_of(lease.request.parent)
         is_sure = not self._breeds({own, above}, output) or self._is_vouched_for(lease, page)
         self._reportable[own] -= worth if is_sure else UNSURE_PART * worth
         is_same_host = above.partition("/")[0] == own.partition("/")[0]

@@ -16,6 +16,7 @@ from skitter.worker.verdict import Bury, Follow, Retry
 if TYPE_CHECKING:
     from skitter.engine.departures import Gate
     from skitter.fetch.client import Leave
+    from skitter.fetch.robots import RobotsRules
     from skitter.fetch.session import Session
     from skitter.model import Lease, Response
     from skitter.spider.run import HandlerOutput
@@ -30,6 +31,7 @@ class Visit:
     gate: Gate | None = None  # None: requests leave at any time
     session: Session | None = None  # None: no cookie has come yet
     login: SiteLogin | None = None
+    rules: RobotsRules | None = None  # of robots.txt; None: it is not obeyed
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
     usage: str = ""  # what the page says about its use
@@ -63,7 +65,7 @@ class Visit:
         is_plain = not self.lease.request.lane  # a browser's time is not only the host's
         if self.lease.pace and is_plain and response.status < 500:
             self.feedback.latency_ms = ms(response.elapsed_s)
-        if isinstance(verdict, Retry | Follow) and verdict.rest_s:
+        if isinstance(verdict, (Retry, Follow)) and verdict.rest_s:
             self.feedback.rest_ms = ms(verdict.rest_s)
             if self.gate:
                 await self.gate.rest(verdict.rest_s)
