@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ _numbers = count(1)
 CHAOS_LIMIT_S = 900
 
 sys.addaudithook(refuse_unknown_programs)
+# A shell that starts tests in the background has them ignore Ctrl-C, and all that they start too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # On a busy machine everything is slow, also the making of examples.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+import skitter.frontier.redis_client  # noqa: F401 - at exit, it could not be imported any more
 from skitter.frontier.connection import connect
 from skitter.frontier.own_metrics import DAYS, OwnMetrics
 from skitter.metrics.own import ERROR, SUCCESS, OwnBatch, checked_name, checked_value, spell_tags

@@ -62,7 +62,7 @@ class Shard(Verbs):
             if verb == "lease":
                 self._leased_at = time.monotonic()
             for name in code.common:
-                values[name] = common[name]
+                values.setdefault(name, common[name])
             args = code.arguments(values, each)
             return await self.server.call(code, keys, args, replicated=replicated)
 
