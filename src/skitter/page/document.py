@@ -18,6 +18,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
+from skitter.fetch.markup import parse_html
 from skitter.fetch.nesting import (
     is_modest,
     is_orderly,
@@ -137,7 +138,7 @@ class Document:
         """
         if self._tree is None:
             self._refuse_complex()
-            self._tree = LexborHTMLParser(self._utf8())
+            self._tree = parse_html(self._utf8())
         return self._tree
 
     def _utf8(self) -> str | bytes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from skitter.fetch.markup import parse_html
 from skitter.fetch.nesting import is_plain
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
 def _hrefs_in(markup: str) -> list[str]:
     if not is_plain(markup):  # the check of the page saw only text here
         return []
-    return _hrefs(_links(LexborHTMLParser(markup)))
+    return _hrefs(_links(parse_html(markup)))
 
 
 def _is_nofollow(node: LexborNode) -> bool:

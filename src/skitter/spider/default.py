@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
+from skitter.fetch.markup import parse_html
 from skitter.settings import Limits, Politeness
 from skitter.spider.items import Rejected
 from skitter.spider.scope import Scope
@@ -112,7 +113,7 @@ def _own_tree(page: Page) -> LexborHTMLParser:
     try:
         return page.tree.clone()
     except SelectolaxError:
-        return LexborHTMLParser(page.text)
+        return parse_html(page.text)
 
 
 def _collapse(text: str) -> str:
