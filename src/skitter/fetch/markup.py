@@ -35,13 +35,14 @@ _UNSURE: Final = (
 )
 #: An <svg> that ends where it seems to. Whatever is open inside, its end tag closes it too (HTML
 #: 13.2.6.5), and a tag that belongs to HTML ends it even earlier.
+#: The group with a look-ahead is not possessive: see nesting.py.
 _APART: Final = re.compile(
     rf"""
     <svg {_ATTRIBUTES} (?: /> | >
         (?: [^<]++
           | <({_TEXT_ONLY}) {_ATTRIBUTES} > [^<]*+ </\1>
           | </?+ (?!{_UNSURE}) [a-z][a-z0-9]*+ {_ANY_ATTRIBUTES} /?+ >
-        )*+ </svg> )""".encode(),
+        )* </svg> )""".encode(),
     re.IGNORECASE | re.VERBOSE,
 )
 
