@@ -17,8 +17,13 @@ def active(station) -> list[str]:
     return [task["id"] for one in found for tasks in one.values() for task in tasks]
 
 
-def test_processes_that_end_after_each_task_lose_nothing(slow_station):
-    slow_station.worker("-c", "2", "--max-tasks-per-child", "1")
+@pytest.mark.parametrize(
+    "limit",
+    [("--max-tasks-per-child", "1"), ("--time-limit", "3", "--soft-time-limit", "2")],
+    ids=["one task per process", "seconds per task"],
+)
+def test_a_limit_of_the_workers_costs_a_pump_and_no_page(slow_station, limit):
+    slow_station.worker("-c", "2", *limit)
     begin(slow_station, pumps=2)
 
     finish(slow_station)
@@ -32,14 +37,6 @@ def test_tasks_that_are_revoked_and_queues_that_are_purged_are_made_up_for(slow_
 
     slow_station.app.control.revoke(active(slow_station), terminate=True, signal="SIGKILL")
     slow_station.app.control.purge()
-
-    finish(slow_station)
-    assert_complete(slow_station)
-
-
-def test_a_time_limit_of_the_workers_costs_a_pump_and_no_page(slow_station):
-    slow_station.worker("-c", "2", "--time-limit", "3", "--soft-time-limit", "2")
-    begin(slow_station, pumps=2)
 
     finish(slow_station)
     assert_complete(slow_station)
