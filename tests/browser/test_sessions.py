@@ -17,7 +17,7 @@ from worker.members import PASSWORD, Shop
 SCRIPT = "<script>document.cookie = 'made=by-script; path=/'; document.title = 'Made'</script>"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_cookies_pass_between_client_and_browser(server, job):
     """The client logs in, the browser renders and adds a cookie, and the client goes on."""
     need("chromium")

@@ -21,7 +21,7 @@ from skitter.model import Request
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def sign(directory: Path) -> tuple[Path, Path]:

@@ -12,7 +12,7 @@ from skitter.frontier.connection import connect
 from skitter.model import Added, Request
 from skitter.valkey import ServerOptions
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 async def flood(frontier, first: int, *, batch: int, padding: int) -> int:

@@ -9,7 +9,7 @@ from chaos.worker import links_of, pages, patient
 from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.model import Request
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize(

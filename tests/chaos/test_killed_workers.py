@@ -13,7 +13,7 @@ from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ async def test_a_lost_reply_changes_neither_the_answer_nor_the_state(
     assert keys == clean_keys
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("urls", [200, slow(10_000)])
 async def test_a_crawl_that_loses_the_reply_to_every_call_ends_like_any_other(

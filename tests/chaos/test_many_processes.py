@@ -16,7 +16,7 @@ from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("urls", [2000, slow(50_000)])

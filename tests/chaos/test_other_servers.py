@@ -34,7 +34,7 @@ from skitter.valkey import server_binary
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 DOCS = Path(__file__).parents[2] / "docs"
 PASSWORD = "open-sesame"

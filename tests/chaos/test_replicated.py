@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SAFE = replace(rude(), safety=Safety(durability="replicated"))
 LONG_S = 600.0

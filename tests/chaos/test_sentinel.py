@@ -26,7 +26,7 @@ from skitter.valkey import server_binary
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SERVICE = "skitter-main"
 

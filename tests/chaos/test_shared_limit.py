@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 SHARDS = 3
 
 

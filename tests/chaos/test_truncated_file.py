@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 JOB = "cut"
 SEEDS = pages(0, 300)

@@ -22,7 +22,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import feed_key
 from skitter.valkey import ServerOptions, start, stop
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def in_order(items):

@@ -14,7 +14,7 @@ import pytest
 from crawl.clocked import ClockedSite, clocked_site
 from crawl.conftest import kill
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 DELAY_S = 0.8
 #: A site sees when requests arrive, which on a busy machine is not when they left.

@@ -18,7 +18,7 @@ import pytest
 from crawl.conftest import Shop, kill
 from skitter.demo.site import BookShop
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 DEPTH = 4
 HOSTS, CHAIN = 3, 14

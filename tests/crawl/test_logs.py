@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SPIDER = """
 import logging

@@ -13,7 +13,7 @@ from crawl.conftest import kill
 from crawl.test_departures import write_spider
 from skitter.frontier.audit.why import look_at_host
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 DELAY_S = 1.0
 #: A request may be on its way for longer than the next one, on a machine with much to do.

@@ -14,7 +14,7 @@ from skitter.frontier.wire import encode
 from skitter.model import State
 from skitter.settings import Settings
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SPIDER = """
 from skitter import Politeness, Spider

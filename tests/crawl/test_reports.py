@@ -11,7 +11,7 @@ from skitter.demo import SPIDER
 from skitter.settings import resolve
 from skitter.spider import Spider
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 TALKING = """
 import sys

@@ -21,7 +21,7 @@ from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.settings import Layout
 from waiting import until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 PAGES = 30
 
 

@@ -20,7 +20,7 @@ from skitter.frontier.admin.jobs import open_job
 from skitter.settings import JobOptions, Settings
 from skitter.valkey import stop
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 SPIDER = """
 from skitter import FetchOptions, Limits, Politeness, Spider

@@ -15,7 +15,7 @@ import pytest
 
 from waiting import until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SPIDER = """
 from skitter import Politeness, Spider, Limits

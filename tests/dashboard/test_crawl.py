@@ -22,7 +22,7 @@ from shops import open_bookshop
 from skitter.demo import SPIDER
 from waiting import until_async
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 
 async def until(condition: Callable[[], Any]) -> Any:

@@ -73,7 +73,7 @@ async def problems_of(page: Page, options: dict[str, Any]) -> list[str]:
     ]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_pages_are_accessible_in_both_themes_narrow_enough_and_show_hostile_text_as_text(
     desk: Desk, seeded: Frontier
 ) -> None:

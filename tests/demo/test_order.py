@@ -44,7 +44,7 @@ async def work(frontier, spider, seed: int) -> None:
             await worker.run()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(3))
 async def test_every_book_is_found_and_nothing_is_held(server, job, monkeypatch, seed):
     async with BookShop(books=700) as shop:

@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: The whole site is built: 12 s of processor time, more than a minute on a busy machine.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from skitter.celery.config import beside
 from skitter.valkey import EmbeddedServer
 from waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def free_port() -> int:

@@ -28,7 +28,7 @@ from skitter.quality import total
 from skitter.valkey import running
 from waiting import PATIENCE_S, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 BOOKS = str(SPIDER)
 
 

@@ -7,7 +7,7 @@ import pytest
 from engine_celery.test_crawls import assert_complete, begin, finish, rows
 from waiting import until
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.chaos]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.chaos]
 
 
 def active(station) -> list[str]:

@@ -42,7 +42,7 @@ from skitter.model import Request, State
 from skitter.settings import BrowserOptions, WorkerConfig
 from waiting import until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

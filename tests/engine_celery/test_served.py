@@ -13,7 +13,7 @@ from skitter.server.running import Address, listen, serving
 from skitter.server.site import Site
 from skitter.valkey import hold
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_a_task_is_asked_for_by_its_id(busy: Station) -> None:

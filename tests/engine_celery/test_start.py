@@ -17,7 +17,7 @@ from skitter.frontier.admin.dead import dead_letters
 from skitter.model import Request
 from waiting import until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 WAIT_S = 60
 BLOCKING = "engine_celery.helper_spiders:blocking"
 

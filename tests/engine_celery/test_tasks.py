@@ -24,7 +24,7 @@ from skitter.frontier.admin.workers import heartbeats
 from skitter.frontier.keys import PUMP_SLOTS
 from waiting import until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 WAIT_S = 40
 
 

@@ -31,7 +31,7 @@ from skitter.settings import FetchOptions, Settings, WorkerConfig
 from skitter.valkey import EmbeddedServer
 from waiting import until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 WAIT_S = 60
 TITLES = "engine_celery.helper_spiders:titles"
 

@@ -173,6 +173,19 @@ class Cluster:
         found: Stats = self.ask(lambda frontier: frontier.stats())
         return found
 
+    def kill_at_work(self, node: Node) -> None:
+        """Kill a node that has leases. Between two calls it may have none: it is stopped first."""
+
+        def is_stopped_at_work() -> bool:
+            node.process.send_signal(signal.SIGSTOP)
+            if self.stats().leased:
+                return True
+            node.process.send_signal(signal.SIGCONT)
+            return False
+
+        until(is_stopped_at_work)
+        node.kill()
+
     def set_state(self, state: State) -> None:
         self.ask(lambda frontier: set_state(frontier, state))
 

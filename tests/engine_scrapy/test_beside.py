@@ -14,10 +14,10 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
-from skitter.frontier.admin.control import change_options
+from skitter.frontier.admin.control import change_options, set_state
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.model import Completion, Request
+from skitter.model import Completion, Request, State
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
 from skitter.scrapy.node import Node
@@ -33,7 +33,7 @@ class Books(Spider):
 @pytest.fixture
 def node(frontier, job) -> Node:
     """At work on a job, with an engine that is told nothing."""
-    engine: Any = SimpleNamespace(call=lambda *args: None, is_closing=False)
+    engine: Any = SimpleNamespace(call=lambda *args: None, wake=lambda: None, is_closing=False)
     options = read_options(Settings({"SKITTER_LEASE_S": 0.2, "SKITTER_JOB": job}), Books())
     node = Node(options, Mailbox(), engine, EngineCalls(), feed=None)
     node.frontier = frontier
@@ -148,6 +148,34 @@ def test_a_number_counts_as_sent_when_its_command_was_answered():
 
     assert list(stats.commands("books")) == [("HINCRBY", "books:stats", "errors", 3)]
     assert list(stats.commands("books")) == []
+
+
+async def test_what_is_on_its_way_when_a_node_stops_is_counted_once(node, server, job):
+    stats = RedisStatsCollector(Crawler(Books))
+    stats.key = f"{job}:stats"
+    stats.inc_value("pages", 2)
+
+    def stop_and_send():
+        for command in stats.commands("books"):
+            node._on_stop()
+            yield command
+
+    node.calls.statistics = stop_and_send
+    await node._join(server)
+
+    await node._work()
+
+    assert await server.command("HGETALL", stats.key) == {b"pages": b"2"}
+
+
+async def test_a_cancelled_crawl_does_not_look_finished_to_the_engine(node, frontier):
+    await frontier.add([Request("http://a.test/")])
+    await set_state(frontier, State.CANCELLED)
+
+    await node.prefetch.take()
+
+    assert node.prefetch.is_cancelled
+    assert node.mailbox.finished_at != node.mailbox.version
 
 
 async def test_what_the_operator_excludes_never_reaches_the_engine(node, frontier):

@@ -12,7 +12,7 @@ from skitter.model import Request as FrontierRequest
 from skitter.scrapy.fingerprinter import identities
 from skitter.scrapy.mailbox import AT_THE_END, Entry
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from bookshop import fetched_twice
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

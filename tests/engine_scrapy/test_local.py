@@ -8,7 +8,7 @@ import pytest
 
 from skitter.errors import JobMissing
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 SPIDERS = '''
 import os

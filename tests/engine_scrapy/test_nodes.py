@@ -16,7 +16,7 @@ from skitter.frontier.metrics import read_history
 from skitter.model import State
 from skitter.quality import total
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, make_cluster, until):
@@ -67,8 +67,7 @@ def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make
     until(lambda: len(cluster.items()) > 5)
 
     with silenced(shop.url):
-        until(lambda: cluster.stats().leased)
-        victim.kill()
+        cluster.kill_at_work(victim)
     heir = cluster.start(SKITTER_LEASE_S=2)
 
     assert heir.finish() == "finished"
@@ -86,8 +85,7 @@ def test_what_a_killed_node_held_is_taken_over_at_once_on_the_same_machine(
     until(lambda: len(cluster.items()) > 5)
 
     with silenced(shop.url):
-        until(lambda: cluster.stats().leased)
-        victim.kill()
+        cluster.kill_at_work(victim)
     heir = cluster.start(SKITTER_LEASE_S=3600)
 
     assert heir.finish() == "finished"

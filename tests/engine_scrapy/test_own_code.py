@@ -96,7 +96,7 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_two_nodes_of_the_example_project_with_peoples_own_code_on_it(
     own, open_shop, make_cluster, monkeypatch
 ):
@@ -128,7 +128,7 @@ def test_two_nodes_of_the_example_project_with_peoples_own_code_on_it(
     assert int(counted.stdout) == books
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_dupefilter_that_nobody_would_ask_is_refused_by_name(own, open_shop, make_cluster):
     cluster = make_cluster(open_shop(books=50))
 
@@ -139,7 +139,7 @@ def test_a_dupefilter_that_nobody_would_ask_is_refused_by_name(own, open_shop, m
     assert "override request_fingerprint" in node.log
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_node_that_goes_on_says_how_much_is_scheduled(open_shop, make_cluster, until):
     shop = open_shop(latency_s=0.05)
     cluster = make_cluster(shop)
@@ -156,7 +156,7 @@ def test_a_node_that_goes_on_says_how_much_is_scheduled(open_shop, make_cluster,
     assert f"Resuming crawl ({queued} requests scheduled)" in second.log
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_start_urls_of_a_fed_spider_are_asked_for_too(open_shop, make_cluster):
     shop = open_shop(books=50)
     cluster = make_cluster(shop)

@@ -16,7 +16,7 @@ from skitter.frontier.connection import connect
 from skitter.quality import total
 from skitter.scrapy.answers import AGAIN
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 DELAY_S = 0.8
 #: A site sees when requests arrive, which on a busy machine is not when they left.

@@ -19,7 +19,7 @@ from skitter.frontier.connection import connect
 from skitter.model import Request
 from skitter.scrapy.proxies import StoredProxies
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 PAGES = ["http://routed.example/first", "http://routed.example/second"]
 

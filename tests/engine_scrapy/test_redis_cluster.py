@@ -12,7 +12,7 @@ import pytest
 from chaos.servers import Node, join, running
 from skitter.valkey import server_binary
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def test_the_errback_of_a_rule_counts_and_not_that_of_all_rules(request_, asked)
     assert has_errback(request_, SPIDER) is asked
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_what_middlewares_keep_out_is_counted_by_reason_and_explained(open_shop, make_cluster):
     shop = open_shop(books=50)
     cluster = make_cluster(shop)

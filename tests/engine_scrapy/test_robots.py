@@ -8,7 +8,7 @@ from bookshop import trespasses
 from skitter.model import Request
 from skitter.scrapy.fingerprinter import identities
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_node_that_joins_with_many_requests_at_once_does_not_trespass(open_shop, make_cluster):

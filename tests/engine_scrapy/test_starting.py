@@ -11,7 +11,7 @@ import pytest
 from skitter.errors import JobMissing
 from skitter.valkey import start, stop
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 TWICE = """
 import sys

@@ -10,7 +10,7 @@ from bookshop import expected_items
 from skitter.frontier.admin.items import read_items
 from skitter.frontier.admin.log import read_log
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 async def stored(frontier):

@@ -159,7 +159,6 @@ async def logged(frontier) -> bool:
     return bool(await read_log(frontier))
 
 
-@pytest.mark.timeout(60)
 async def test_an_outage_is_told_once_and_so_is_its_end():
     server = PrivateServer()
     said: list[str] = []

@@ -16,7 +16,7 @@ from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import connect
 from skitter.model import Request
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def name_of(url: str) -> str:
     return url.partition("/evil/")[2]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_a_crawl_of_a_hostile_site_ends_with_every_innocent_page_stored(machine):
     assert {*PAGES, *ANSWERS} == {
         name.partition("?")[0].partition("/")[0] for name in {*DEAD, *REJECTED, *CAPPED, *DONE}

@@ -70,7 +70,7 @@ async def assert_has_answered(crawl: Crawl, clients: Clients) -> None:
     assert waiting <= {clients.site.url(number) for number in clients.pushed}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_a_killed_server_has_what_was_answered(short_dir):
     scene = replace(PUSHES, environment=lambda folder: {})  # no other clocks: they start slowly
     await weather(short_dir / "p", scene, kills=2, seed=1)

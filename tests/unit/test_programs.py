@@ -135,7 +135,7 @@ def test_a_program_past_the_table_is_seen(source, problems):
     assert problems_in(source) == problems
 
 
-@pytest.mark.timeout(240)  # it parses every file: some seconds of CPU time
+@pytest.mark.timeout(300)  # it parses every file: some seconds of CPU time
 def test_no_code_starts_a_program_past_the_table():
     files = [
         file

@@ -52,8 +52,9 @@ class Housekeeping:
             every_s = self.options.lease_s / 4
             await asyncio.sleep(every_s if done else min(every_s, TICK_S))
 
-    async def tick(self) -> None:
-        """Twice a second, or less often when idle: run the chores, send links of slow pages."""
+    async def tick(self, stop: asyncio.Event) -> None:
+        """Twice a second, or less often when idle: run the chores, send links of slow pages. Ends
+        after a round: a count that is cancelled before its answer would be sent again."""
         chores = (
             self.look_after_others,
             self.share_or_spare,
@@ -61,13 +62,13 @@ class Housekeeping:
             self.send_statistics,
             self.count_items,
         )
-        while True:
+        while not stop.is_set():
             slow_since = time.monotonic() - SLOW_S
             if any(one.links for one in self.mailbox.entries if one.since_s < slow_since):
                 self.engine.call(self.calls.send_ahead)
             for chore in chores:
                 await self.attempt(chore)
-            await asyncio.sleep(pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
+            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> bool:
         """Whether it succeeded. If the server or the job is gone, the pump reports it."""
@@ -131,3 +132,10 @@ class Housekeeping:
     async def send_statistics(self) -> None:
         for command in self.calls.statistics():
             await self.frontier.server.command(*command)
+
+
+async def wait_until_set(event: asyncio.Event, seconds: float) -> None:
+    """Wait for it, but not longer than that."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -29,7 +29,7 @@ from skitter.logs import ClusterLog
 from skitter.report import some
 from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import FeedReader
-from skitter.scrapy.housekeeping import Housekeeping
+from skitter.scrapy.housekeeping import Housekeeping, wait_until_set
 from skitter.scrapy.internals import heard
 from skitter.scrapy.job import KIND, join_run, open_shared, remove_if_last
 from skitter.scrapy.prefetch import IDLE_S, Prefetch
@@ -49,8 +49,8 @@ logger = logging.getLogger("skitter.scrapy")
 MANY = 50  # results to send without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
 AWAY_S = 1.0
-CLOSE_S = 30.0
-GIVE_UP_S = CLOSE_S + 5  # after this, Scrapy stops waiting for this thread
+LAST_TICK_S, CLOSE_S = 3.0, 30.0
+GIVE_UP_S = LAST_TICK_S + CLOSE_S + 5  # after this, Scrapy stops waiting for this thread
 
 
 class Node:
@@ -163,7 +163,7 @@ class Node:
             if self._is_open or not error.retryable:
                 raise
             self._survives(error)
-            await _wait(self._stop, AWAY_S)
+            await wait_until_set(self._stop, AWAY_S)
 
     async def _join(self, server: Server) -> None:
         frontier = self.frontier = await open_shared(server, self.options)
@@ -219,17 +219,20 @@ class Node:
 
     async def _work(self) -> None:
         self.say("info", f"scrapy node started, job {self.options.job}")
-        jobs = [self.pulse.run, self.housekeeping.keep_leases, self.housekeeping.tick]
+        jobs = [self.pulse.run, self.housekeeping.keep_leases]
         if self._feed_reader:
             jobs.append(self._feed_reader.run)
         if self._watchdog:
             jobs.append(partial(self._watchdog.run, self.engine.call))
-        helpers = [asyncio.create_task(run()) for run in jobs]
+        ticking = asyncio.create_task(self.housekeeping.tick(self._stop))
+        helpers = [ticking, *(asyncio.create_task(run()) for run in jobs)]
         for helper in helpers:
             helper.add_done_callback(self._stop_if_failed)
         try:
             await self._pump()
         finally:
+            self._stop.set()
+            await asyncio.wait([ticking], timeout=LAST_TICK_S)
             await cancel_all(helpers)
         with suppress(SkitterError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
@@ -292,11 +295,11 @@ class Node:
 
     async def _rest(self, seconds: float) -> None:
         """Wait for a nudge, then a moment longer to collect a batch."""
-        await _wait(self._some, seconds)
+        await wait_until_set(self._some, seconds)
         if self._some.is_set() and not self._stop.is_set():
-            await _wait(self._many, LINGER_S)
+            await wait_until_set(self._many, LINGER_S)
             if self._hurried:
-                await _wait(self._stop, HURRY_S)
+                await wait_until_set(self._stop, HURRY_S)
         self._nudged = self._hurried = False
         self._some.clear()
         self._many.clear()
@@ -324,12 +327,6 @@ class Node:
         await self.pulse.end()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
 
 
 def _in_time(seconds: float, tell: Callable[..., object], *args: object) -> None:

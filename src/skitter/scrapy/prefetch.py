@@ -56,7 +56,10 @@ class Prefetch:
             if self.options.prefetch:
                 self.mailbox.supplied = len(self.mailbox.ready) + len(self.mailbox.active)
             self.note_life()
-        news = bool(leased.leases) or await self._see_whether_it_is_over(version)
+        # A cancelled crawl is over too, but does not count as finished.
+        news = bool(leased.leases) or (
+            not self.is_cancelled and await self._see_whether_it_is_over(version)
+        )
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
         return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
 
