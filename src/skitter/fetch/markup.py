@@ -10,10 +10,14 @@ but many have both. So a page in which they are certainly apart is left as it is
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from selectolax.lexbor import LexborHTMLParser
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+_OPTIONS: Final = frozenset({"option", "selectedcontent"})
 # Spelled out: a search that ignores case looks at every byte, these two only at tags.
 _OPTION: Final = re.compile(
     rb"<(?=[oOsS])(?:[oO][pP][tT][iI][oO][nN]|[sS][eE][lL][eE][cC][tT][eE][dD])"
@@ -47,11 +51,14 @@ _APART: Final = re.compile(
 )
 
 
-def parse_html(markup: str | bytes) -> LexborHTMLParser:
-    """Its tree. Bytes are UTF-8. That it is cheap to parse is for skitter.fetch.nesting to say."""
-    return LexborHTMLParser(
-        harmless(markup if isinstance(markup, bytes) else markup.encode(errors="replace"))
-    )
+def parse_html(markup: str | bytes, tags: Collection[str] | None = None) -> LexborHTMLParser:
+    """Its tree. Bytes are UTF-8; `tags` are its start tags, if they are known. That it is cheap to
+    parse is for skitter.fetch.nesting to say."""
+    if isinstance(markup, str):
+        markup = markup.encode(errors="replace")
+    if tags is None or not _OPTIONS.isdisjoint(tags):
+        markup = harmless(markup)
+    return LexborHTMLParser(markup)
 
 
 def harmless(markup: bytes) -> bytes:

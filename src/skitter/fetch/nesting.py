@@ -169,14 +169,20 @@ def is_modest(text: str) -> bool:
 
 def is_tidy(text: str) -> bool:
     """Whether it is plain at a third glance: it has few start tags, and each is unambiguous."""
+    return tidy_tags(text) is not None
+
+
+def tidy_tags(text: str) -> Collection[str] | None:
+    """The names of all its start tags, if it is tidy."""
     if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
-        return False
+        return None
     begun = Counter[str](_BEGUN.findall(text))
     tags = begun.total()
     if tags >= FEW_TAGS or "" in begun or begun["body"] + begun["html"] > MAX_ROOTS:
-        return False
+        return None
     formatting = sum(begun[name] for name in begun.keys() & _FORMATTING)
-    return tags * formatting <= MAX_REPEATED or _repeats_little(text, tags)
+    is_cheap = tags * formatting <= MAX_REPEATED or _repeats_little(text, tags)
+    return begun.keys() if is_cheap else None
 
 
 def _repeats_little(text: str, tags: int) -> bool:
