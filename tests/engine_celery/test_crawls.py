@@ -36,9 +36,10 @@ def rows(station) -> list[dict[str, Any]]:
     return stored_items(station.folder / "books.db")
 
 
-def begin(station, **options: Any) -> None:
+def begin(station, *, lease_s: float = 3, **options: Any) -> None:
     """A crawl that nobody looks after but Celery; what a killed process held comes back soon."""
-    station.crawl.delay(BOOKS, out="books.db", lease_s=3, **options).get(timeout=PATIENCE_S)
+    sent = station.crawl.delay(BOOKS, out="books.db", lease_s=lease_s, **options)
+    sent.get(timeout=PATIENCE_S)
 
 
 def finish(station) -> None:
@@ -110,7 +111,7 @@ def test_a_worker_that_is_killed_leaves_its_crawl_to_the_others(slow_station):
 @pytest.mark.chaos
 def test_sigterm_to_every_process_hands_back_what_they_hold(slow_station):
     worker = slow_station.worker("-c", "2")
-    begin(slow_station, pumps=2)
+    begin(slow_station, pumps=2, lease_s=600)
     until(lambda: len(rows(slow_station)) > 5)
 
     os.killpg(worker.pid, signal.SIGTERM)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from cli.conftest import skitter  # noqa: F401
 from shops import open_bookshop
 from skitter import Page, Politeness, Spider
 from skitter.valkey import hold
+from waiting import PATIENCE_S, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 COMMANDS = (
@@ -23,15 +27,19 @@ COMMANDS = (
 )  # fmt: skip
 
 
+FOUND = re.search(r"^ *user crawler (on >PASSWORD .+)$", PAGE.read_text(), re.MULTILINE)
+RIGHTS = FOUND[1].split() if FOUND else []
+NUMBERS = count()
+
+
 @pytest.fixture
 def crawler(short_dir):
-    """The address of the server for a user with the rights of the page, and the page's own words
-    on what that user may not do."""
-    found = re.search(r"^ *user crawler on >PASSWORD (.+)$", PAGE.read_text(), re.MULTILINE)
-    assert found
-    words = ["ACL", "SETUSER", "crawler", "on", ">PASSWORD", *found[1].split()]
-    with hold(short_dir / "acl") as server, Redis.from_url(server.url) as administrator:
-        administrator.execute_command(*words)
+    """The address of the server for a user with the rights of the page, and its administrator."""
+    with (
+        hold(short_dir / f"acl{next(NUMBERS)}") as server,
+        Redis.from_url(server.url) as administrator,
+    ):
+        administrator.execute_command("ACL", "SETUSER", "crawler", *RIGHTS)
         administrator.acl_log_reset()
         yield server.url.replace("unix://", "unix://crawler:PASSWORD@"), administrator
 
@@ -55,6 +63,43 @@ def test_a_crawl_and_all_commands_need_no_more_rights(crawler, skitter, tmp_path
     assert {command for command, code in codes.items() if code} == set()
     asked = {entry["object"] for entry in administrator.acl_log()}
     assert asked <= {"config|get"}  # which doctor can do without
+
+
+SPIDER = """
+from skitter import Spider, Politeness
+
+spider = Spider("crawler", {url!r}, politeness=Politeness(delay_s=0, max_in_flight=4))
+
+@spider.page
+def any_page(page):
+    yield {{"url": page.url}}
+    yield from page.follow_all("nav a")
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mistake", ["-@all", "resetpass >ANOTHER"])
+def test_a_crawl_waits_for_the_rights_that_it_had(crawler, skitter, tmp_path, mistake):  # noqa: F811
+    url, administrator = crawler
+    log = tmp_path / "run.log"
+    with open_bookshop(tmp_path / "log", books=50) as shop, log.open("w") as output:
+        (tmp_path / "spider.py").write_text(SPIDER.format(url=shop.url))
+        run = subprocess.Popen(
+            [sys.executable, "-m", "skitter", "run", "spider.py", "-o", "out.db", "--redis", url],
+            cwd=tmp_path,
+            stdout=output,
+            stderr=output,
+        )
+        until(lambda: administrator.hlen("skitter:{crawler:0}:holder"))
+        administrator.execute_command("ACL", "SETUSER", "crawler", *mistake.split())
+        administrator.execute_command("CLIENT", "KILL", "USER", "crawler")
+        until(lambda: "accepted us before and now refuses us" in log.read_text() or run.poll())
+        administrator.execute_command("ACL", "SETUSER", "crawler", *RIGHTS)
+
+        assert run.wait(timeout=PATIENCE_S) == 0, log.read_text()
+    assert "The server is back." in log.read_text()
+    assert skitter("audit", "crawler", "--redis", url).exit_code == 0
+    assert skitter("status", "crawler", "--redis", url, "--json").json["dead"] == 0
 
 
 @pytest.mark.parametrize(

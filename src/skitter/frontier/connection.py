@@ -67,11 +67,14 @@ class Server:
     pid: int = field(default_factory=process_id)
     directory: Path | None = None  # of an embedded one
     was_full: bool = False  # the disk of an embedded one, when it refused a call
+    accepted: set[str] = field(default_factory=set)  # commands and scripts that it has run
 
     async def command(self, *words: Any, **reading: Any) -> Any:
         """Run a plain command. Only for commands that may run twice. `reading` goes to the client's
         reply parser."""
-        return await self._answered(lambda: self.client.execute_command(*words, **reading))
+        return await self._answered(
+            lambda: self.client.execute_command(*words, **reading), name=words[0]
+        )
 
     async def call(
         self,
@@ -93,11 +96,13 @@ class Server:
             if self.was_full:
                 await self._rewrite_file()
             try:  # the fast path, for nearly all calls
-                return await self.client.execute_command(*words)
+                reply = await self.client.execute_command(*words)
+                self.accepted.add(script.sha)
+                return reply
             except (problems.RedisError, OSError, AttributeError) as error:
                 self.was_full |= self.directory is not None and "MISCONF" in str(error)
                 send = partial(self._again, [error], words)
-        return await self._answered(partial(self._loaded, script, send))
+        return await self._answered(partial(self._loaded, script, send), name=script.sha)
 
     async def _rewrite_file(self) -> None:
         """Once there is room again: if the disk fills up twice while the server writes to the same
@@ -114,15 +119,18 @@ class Server:
             raise failed.pop()
         return await self.client.execute_command(*words)
 
-    async def _answered(self, send: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat until there is an answer or patience runs out."""
+    async def _answered(self, send: Callable[[], Awaitable[Any]], *, name: str) -> Any:
+        """Repeat until there is an answer or patience runs out. A refusal of what was accepted
+        before is a change of password or rights there: that can be undone, so we may wait."""
         check_process(self.pid)
         give_up_at = time.monotonic() + self.patience_s
         pause_s = 0.02
-        with our_errors(self.where, self.directory):
+        with our_errors(self.where, self.directory, accepted=name in self.accepted):
             while True:
                 try:
-                    return await send()
+                    reply = await send()
+                    self.accepted.add(name)
+                    return reply
                 except away(problems.ResponseError, AttributeError) as error:
                     if not is_temporary(error) or time.monotonic() > give_up_at:
                         raise

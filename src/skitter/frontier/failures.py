@@ -53,26 +53,24 @@ def away(*more: type[Exception]) -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
-    """Turn redis-py's errors into ours, each with what to do next."""
+def our_errors(
+    where: str, directory: Path | None = None, *, accepted: bool = False
+) -> Iterator[None]:
+    """Turn redis-py's errors into ours, each with what to do next. `accepted`: the server took the
+    same call before."""
     try:
         yield
     except problems.OutOfMemoryError as error:
         raise ServerFull(where) from error
-    except problems.AuthenticationError as error:
-        raise _refused(where, error) from error
-    except problems.NoPermissionError as error:
-        raise ServerRefused(
-            f"{where} does not give our user enough rights ({str(error).rstrip('.')}): see the "
-            "ACL in docs/security.md. Then run it again: nothing is lost."
-        ) from error
+    except (problems.AuthenticationError, problems.NoPermissionError) as error:
+        raise _refused(where, error, accepted=accepted) from error
     except problems.BusyLoadingError as error:
         raise ServerUnreachable(
             f"{where} is loading its data: try again in a moment, or watch its log."
         ) from error
     except away(problems.RedisClusterException) as error:
         if _is_refusal(error):
-            raise _refused(where, error) from error
+            raise _refused(where, error, accepted=accepted) from error
         if mistaken := _mistaken(where, _whole(error)):
             raise mistaken from error
         raise ServerUnreachable(
@@ -151,8 +149,19 @@ def _whole(error: BaseException | None) -> str:
     return f"{error} {_whole(error.__cause__ or error.__context__)}" if error else ""
 
 
-def _refused(where: str, error: Exception) -> ServerRefused:
+def _refused(where: str, error: Exception, *, accepted: bool) -> SkitterError:
+    reason = str(error).rstrip(".")
+    if accepted:
+        return ServerUnreachable(
+            f"{where} accepted us before and now refuses us ({reason}): give our user its password "
+            "and its rights back (docs/security.md)."
+        )
+    if isinstance(error, problems.NoPermissionError):
+        return ServerRefused(
+            f"{where} does not give our user enough rights ({reason}): see the ACL in "
+            "docs/security.md. Then run it again: nothing is lost."
+        )
     return ServerRefused(
-        f"{where} rejected our login ({str(error).rstrip('.')}): put the password in the URL, "
-        "as in redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379."
+        f"{where} rejected our login ({reason}): put the password in the URL, as in "
+        "redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379."
     )

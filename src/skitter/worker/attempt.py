@@ -15,7 +15,13 @@ from skitter.engine.departures import (
     PATIENCE_AFTER_ROBOTS_S,
     TooEarly,
 )
-from skitter.errors import FetchError, SkitterError, SpiderError
+from skitter.errors import (
+    FetchError,
+    ServerRefused,
+    ServerUnreachable,
+    SkitterError,
+    SpiderError,
+)
 from skitter.fetch.robots import product_token
 from skitter.fetch.session import SESSION
 from skitter.metrics.recorder import Recorder
@@ -103,7 +109,7 @@ class Attempts:
             if self.revisits:
                 self.revisits.plan(visit, outcome)
             return outcome
-        except TooEarly:
+        except (TooEarly, ServerUnreachable, ServerRefused):  # not the page's fault
             return Returned(lease)
         except LoggedOut:
             return visit.logged_out()
