@@ -120,6 +120,10 @@ def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(mach
     log = machine.folder / ".skitter" / "logs" / "talk.log"
     assert log.read_text().count("printed by a handler") == 3
 
+    again = machine.call("run", "talk.py", "--workers", "1", "-o", "talk.jsonl")
+    assert "talk has reached its max_pages: a larger --max-pages, or none," in again.stderr
+    assert "--fresh" not in again.stderr  # it would lose what is left
+
     machine.call("set", "talk", "--max-pages", "5")
     joined = machine.call("worker", "talk.py", "--processes", "1")
 
