@@ -11,6 +11,7 @@ import time
 
 import pytest
 from msgspec import to_builtins
+from redis import Redis
 
 from needs import need
 from skitter import URLQueue
@@ -511,3 +512,13 @@ def test_a_reason_of_several_lines_stands_below_itself(skitter, server_url, job)
     shown = skitter("dead", "show", job, "https://a.test/").out
 
     assert "reason        first line\n              second line\n" in shown
+
+
+def test_what_was_adopted_names_the_keys_that_are_kept(skitter, job, server_url):
+    with Redis.from_url(server_url) as server:
+        server.sadd(f"{job}:dupefilter", "a" * 40)
+
+    adopted = skitter("adopt", "scrapy-redis", "--spider", job)
+
+    assert adopted.exit_code == 0, adopted.err
+    assert f"The counts agree. Kept: {job}:dupefilter:adopted." in adopted.out
