@@ -134,7 +134,10 @@ class URLQueue:
         return new
 
     def pop(self) -> Lease | None:
-        """The best URL that may be fetched now, leased to us; None if there is none."""
+        """The best URL that may be fetched now, leased to us.
+
+        None if there is none now; `stats().crawled` says whether there will be one.
+        """
         leases = self.pop_many(1)
         return leases[0] if leases else None
 

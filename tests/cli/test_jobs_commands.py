@@ -11,6 +11,7 @@ import time
 
 import pytest
 from msgspec import to_builtins
+from redis import Redis
 
 from needs import need
 from skitter import URLQueue
@@ -183,7 +184,9 @@ def test_set_does_what_its_help_says(skitter, job):
     assert "A job that does not exist is created if a limit is given" in " ".join(
         skitter("set", "--help").out.replace("│", " ").split()
     )
-    assert skitter("set", job, "--max-pages", "5").exit_code == 0
+    created = skitter("set", job, "--max-pages", "5")
+    assert (created.exit_code, "there was no such job" in created.err) == (0, True)
+    assert skitter("set", job, "--max-pages", "5").err == ""
     assert skitter("status", job).exit_code == 0
     shown = skitter("set", job).out
     assert " false" in shown
@@ -410,6 +413,16 @@ def test_a_dead_post_is_found_and_a_long_url_is_not_cut(skitter, posted, monkeyp
     assert f"{LONG}  refused" in listed.out
 
 
+def test_the_list_says_whether_the_filter_or_the_limit_left_letters_out(skitter, dead_job):
+    [first, _] = skitter("dead", "list", dead_job, "--json").json
+
+    filtered = skitter("dead", "list", dead_job, "--match", first["url"])
+    cut = skitter("dead", "list", dead_job, "--limit", "1")
+
+    assert "1 of 2 dead letters match." in filtered.out
+    assert "1 of 2 dead letters; see --limit" in cut.out
+
+
 def test_no_dead_letter_is_shown_if_none_is_wanted(skitter, dead_job):
     none = skitter("dead", "list", dead_job, "--limit", "0")
 
@@ -499,3 +512,13 @@ def test_a_reason_of_several_lines_stands_below_itself(skitter, server_url, job)
     shown = skitter("dead", "show", job, "https://a.test/").out
 
     assert "reason        first line\n              second line\n" in shown
+
+
+def test_what_was_adopted_names_the_keys_that_are_kept(skitter, job, server_url):
+    with Redis.from_url(server_url) as server:
+        server.sadd(f"{job}:dupefilter", "a" * 40)
+
+    adopted = skitter("adopt", "scrapy-redis", "--spider", job)
+
+    assert adopted.exit_code == 0, adopted.err
+    assert f"The counts agree. Kept: {job}:dupefilter:adopted." in adopted.out

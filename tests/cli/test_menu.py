@@ -10,6 +10,8 @@ import pytest
 
 import skitter as package
 from needs import need
+from skitter.cli.group import ELSEWHERE
+from skitter.cli.main import PANELS
 
 
 def test_without_arguments_the_menu_is_shown(skitter):
@@ -26,11 +28,18 @@ def test_without_arguments_the_menu_is_shown(skitter):
         (["push"], "push [OPTIONS] JOB [URL...]"),
         (["dead", "show"], "dead show [OPTIONS] JOB URL"),
         (["config"], "config [OPTIONS] [SPIDER]"),
+        (["metrics"], "metrics [OPTIONS] [NAME]"),
     ],
 )
 def test_the_usage_of_a_command_is_as_people_type_it(skitter, words, usage):
     first, _, _ = skitter(*words, "--help").out.partition("\n")
     assert first.endswith(f"skitter {usage}")
+
+
+def test_what_a_command_is_called_elsewhere_leads_to_ours():
+    ours = {name for panel in PANELS.values() for name in panel}
+    assert {one.partition(" ")[0] for one in ELSEWHERE.values()} <= ours | {"--version"}
+    assert not ours & ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize("group", ["proxy", "schedule", "dead", "webhook", "token"])

@@ -48,6 +48,9 @@ def folder(tmp_path, monkeypatch):
         (["run", "spider.py", "--max-dead", "-1"], 2, "--max-dead"),
         (["run", "spider.py", "-a", "path"], 2, "name=value"),
         (["run", "spider.py", "-s", "fetch.nothing=1"], 2, "fetch.nothing"),
+        (["run", "spider.py", "--header", "accept"], 2, "--header must be 'NAME: VALUE'"),
+        (["items", "{job}"], 2, "Did you mean 'export'?"),
+        (["retry", "{job}"], 2, "Did you mean 'dead retry'?"),
         (["run", "spider.py", "--delay", "soon"], 2, "--delay"),
         (["run", "spider.py", "--log-level", "loud"], 2, "--log-level"),
         (["config", "--max-pages", "0"], 2, "--max-pages"),
@@ -65,6 +68,7 @@ def folder(tmp_path, monkeypatch):
         ),
         (["export", "j", "--to", f"{LONG}.csv", "--from", "junk.db"], 2, "file name too long"),
         (["export", "j", "--to", "x.csv"], 2, "there is no database j.db"),
+        (["export", "j", "--to", "x.xls", "--from", "junk.db"], 2, "x.xls has no known suffix"),
         (["export", "j", "--to", "-", "--from", "junk.db"], 2, "not a database. Choose another."),
         (["export", "a b", "--to", "x.csv"], 2, "is not a job name"),
         (["dead", "export", "{job}", "--to", LONG], 2, "File name too long"),
@@ -93,6 +97,18 @@ def test_a_mistake_is_answered_with_one_sentence(skitter, job, folder, words, co
     assert answer.exit_code == code, answer.err
     assert says in " ".join(answer.err.replace("│", " ").split())
     assert "Traceback" not in answer.err
+
+
+def test_a_proxy_without_its_secret_is_noticed_before_a_crawl_is_discarded(skitter, job, folder):
+    skitter("push", job, "https://a.test/")
+    proxy = '[[proxy]]\nname = "p"\nurl = "http://127.0.0.1:9"\nuser = "u"\nsecret = "env:NOPE"\n'
+    (folder / "skitter.toml").write_text(proxy)
+
+    answer = skitter("run", "spider.py", "--job", job, "--fresh", "--yes")
+
+    assert answer.exit_code == 2
+    assert answer.err == "skitter: set NOPE: the secret of proxy p is expected there.\n"
+    assert skitter("status", job, "--json").json["seen"] == 1
 
 
 def run(server_url: str, *command: str) -> subprocess.CompletedProcess[str]:

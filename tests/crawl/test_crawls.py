@@ -83,7 +83,8 @@ def test_running_it_again_fetches_nothing_and_fresh_fetches_all(open_shop, make_
     fresh = machine.run("--fresh", "--yes", "--json")
 
     assert again.returncode == 0
-    assert "is finished, and its start URLs are not new" in again.stderr
+    assert "is finished, and its start URLs are not new: --fresh starts over" in again.stderr
+    assert "`skitter dead retry books --all` queues its dead letters again" in again.stderr
     assert refused.returncode == 2
     assert json.loads(fresh.stdout)["pages_now"] > 50
     assert len(shop.log()) > 1.5 * asked

@@ -120,6 +120,10 @@ def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(mach
     log = machine.folder / ".skitter" / "logs" / "talk.log"
     assert log.read_text().count("printed by a handler") == 3
 
+    again = machine.call("run", "talk.py", "--workers", "1", "-o", "talk.jsonl")
+    assert "talk has reached its max_pages: a larger --max-pages, or none," in again.stderr
+    assert "--fresh" not in again.stderr  # it would lose what is left
+
     machine.call("set", "talk", "--max-pages", "5")
     joined = machine.call("worker", "talk.py", "--processes", "1")
 
@@ -129,12 +133,13 @@ def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(mach
 
 def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine, until):
     machine.start("up").communicate()
-    helper = machine.start("worker", str(SPIDER), "--processes", "1")
+    helper = machine.start("worker", str(SPIDER), "--processes", "1", "--job", "shelf")
     until(lambda: machine.children("work"))
 
-    options = json.loads(machine.call("set", "books", "--json").stdout)
+    options = json.loads(machine.call("set", "shelf", "--json").stdout)
 
     assert options["politeness"]["delay_s"] == 0
     assert options["limits"]["max_items"] == 50_000
     helper.terminate()
-    assert "It has no URLs yet" in helper.communicate()[1]
+    adding = f"It has no URLs yet: `skitter run {SPIDER} --job shelf` adds some."
+    assert adding in helper.communicate()[1]

@@ -83,8 +83,12 @@ def test_an_output_is_found_by_its_name():
     assert check_permitted("", "ware_house", known, signed=False) == "postgresql://u:pw@h/db"
     assert check_permitted("", "WARE-house", known, signed=False) == "postgresql://u:pw@h/db"
     assert check_permitted("", "pages.db", known, signed=True) == "pages.db"
-    for out, signed in (("pages.db", False), ("other", False), ("other", True)):
-        with pytest.raises(NotAllowed, match="SKITTER_OUTPUT_NAME"):
+    for out, signed, variable in (
+        ("pages.db", False, "NAME"),
+        ("my-other", False, "MY_OTHER"),
+        ("my-other", True, "MY_OTHER"),
+    ):
+        with pytest.raises(NotAllowed, match=f"SKITTER_OUTPUT_{variable}=DSN"):
             check_permitted("", out, known, signed=signed)
     for signed in (False, True):
         with pytest.raises(UsageError) as caught:

@@ -104,6 +104,13 @@ def test_an_address_that_only_looks_like_the_host_passes(url):
     Guard().check_url(url)
 
 
+def test_more_slashes_than_needed_are_read_as_browsers_read_them():
+    Guard().check_url("http:///example.com/")
+    assert Guard.for_seeds(["http:///localhost:8000/"]).allows("http://localhost:8000/")
+    with pytest.raises(AddressRefused):
+        Guard().check_url("http:///127.0.0.1/")
+
+
 def test_an_address_behind_credentials_does_not_pass():
     with pytest.raises(BadURL):
         Guard().check_url("http://example.com@127.0.0.1/")

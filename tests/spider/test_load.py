@@ -154,6 +154,22 @@ def test_an_option_of_a_table_is_told_where_it_belongs(tmp_path):
         load_spider(tmp_path / "deep.py")
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('Spider("x", politeness=Politeness(delay=1))', r"\n  did you mean delay_s\?$"),
+        ('Spider("x", politnes=None)', r"\n  did you mean politeness\?$"),
+        ('Spider("x", colour="red")', "argument 'colour'$"),
+        ('Spider("x", scope=skitter.Scope(includes=[]))', "argument 'includes'$"),
+    ],
+)
+def test_a_misspelled_option_is_answered_with_the_right_one(tmp_path, line, hint):
+    file = tmp_path / "typo.py"
+    file.write_text(f"import skitter\nfrom skitter import Politeness, Spider\nspider = {line}\n")
+    with pytest.raises(SpiderError, match=hint):
+        load_spider(file)
+
+
 def test_an_error_of_ours_is_shown_at_the_users_line(tmp_path):
     write(tmp_path / "books.py", GOOD.replace("https://shop.example/", "shop.example"))
     said = refusal("books.py")

@@ -179,9 +179,12 @@ def _dsn(out: str, outputs: Mapping[str, str], *, signed: bool) -> str:
     check_out(out)
     if signed and not is_output_name(out):
         return out
+    variable, passing = f"{OUTPUT}{output_name(out).upper()}", ""
+    if not is_output_name(out):
+        variable, passing = f"{OUTPUT}NAME", ", and pass out='NAME'"
     raise NotAllowed(
-        f"this worker has no output {shorten(out)!r}: start it with {OUTPUT}NAME=DSN in "
-        "its environment, and pass out='NAME'."
+        f"this worker has no output {shorten(out)!r}: start it with {shorten(variable)}=DSN in "
+        f"its environment{passing}."
     )
 
 

@@ -82,7 +82,9 @@ def _show(result: Adopted, adoption: Adoption) -> None:
             *([("", f"{result.unreadable:,} are not fingerprints")] if result.unreadable else []),
         ]
     )
-    say(f"The counts agree. Kept: {adoption.requests_key}:adopted and its dupefilter's.")
+    found = {adoption.requests_key: result.entries, adoption.dupefilter_key: result.fingerprints}
+    kept = " and ".join(f"{key}:adopted" for key, count in found.items() if count)
+    say(f"The counts agree. Kept: {kept or 'nothing, as there was nothing'}.")
     for reason, count in result.reasons.items():
         say(f"{count:,} not adopted: {reason}")
     if result.dead or result.unreadable:

@@ -188,6 +188,10 @@ def _plan(
     )
     if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)
+    if plan.engine is Engine.PROCESSES:  # before --fresh discards anything
+        for one in config.proxies:
+            if one.secret and one.is_for(config.routes.region):
+                one.read_secret()
     return plan
 
 
@@ -211,7 +215,9 @@ async def _join(plan: Plan) -> int:
         frontier = await _open(server, plan)
         print_progress(f"Working on {frontier.job}; `skitter logs {frontier.job} -f` follows it.")
         if not (await frontier.stats()).seen:
-            print_progress(f"It has no URLs yet: `skitter run {plan.target}` adds some. Waiting.")
+            named = "" if plan.job == plan.spider.name else f" --job {plan.job}"
+            adding = f"`skitter run {plan.target}{named}` adds some"
+            print_progress(f"It has no URLs yet: {adding}. Waiting.")
         supervisor = supervisor_of(frontier, plan, "")
         over = await supervisor.run()
         print_progress(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")

@@ -81,7 +81,8 @@ def list_letters(
     else:
         _show_list([_cells(one, with_secrets) for one in letters])
         if dead > len(letters):
-            say(f"{len(letters):,} of {dead:,} dead letters; see --limit, --match and --reason.")
+            more = "; see --limit, --match and --reason" if len(letters) == limit else " match"
+            say(f"{len(letters):,} of {dead:,} dead letters{more}.")
 
 
 def _cells(one: DeadLetter, with_secrets: bool = False) -> list[object]:

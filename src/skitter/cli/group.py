@@ -20,13 +20,39 @@ VALUES = {"str": "TEXT", "int": "NUMBER", "int range": "NUMBER", "float": "NUMBE
 #: Celery parses its own options, including --help.
 PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
+#: What commands are called elsewhere, where the name does not resemble ours.
+ELSEWHERE = {
+    "items": "export",
+    "jobs": "status",
+    "list": "status",
+    "ls": "status",
+    "start": "run",
+    "stop": "cancel",
+    "delete": "purge",
+    "rm": "purge",
+    "add": "push",
+    "enqueue": "push",
+    "retry": "dead retry",
+    "init": "new",
+    "genspider": "new",
+    "dashboard": "serve",
+    "ui": "serve",
+    "settings": "config",
+    "version": "--version",
+}
+
 
 class ReaderGone(BaseException):
     """The reader of our output (head, less) has closed the pipe: not an error, but the end."""
 
 
 class Group(TyperGroup):
-    """By default, Typer exits with 1 when a pipe breaks."""
+    """By default, Typer exits with 1 when a pipe breaks, and suggests only similar names."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and (ours := ELSEWHERE.get(args[0])):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {ours!r}?")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -104,6 +104,7 @@ def export_items(
         raise UsageError(f"{redact(to)} is not a file: name one ({COPY_FILES}).")
     receipts = Receipts(store) if place_of(database) == str(store) else None
     target = Target(Path(to).resolve(), receipts, csv_safe)
+    target.format()  # refuses a suffix before anything is read
     rows = uvloop.run(export(database, target, job=job))
     sentence = f"{job}: {some(rows, 'row')} to {to}"
     answer({"job": job, "rows": rows, "to": to}, sentence, as_json=as_json)

@@ -27,7 +27,9 @@ Rows = list[dict[str, Any]]
 
 
 def metrics(
-    name: Annotated[str | None, typer.Argument(help="Show only this one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Show only this one.")
+    ] = None,
     job: Annotated[
         str | None, typer.Option("--job", help="A crawl. Default: what skitter.Metrics counted.")
     ] = None,

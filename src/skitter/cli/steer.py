@@ -20,8 +20,8 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
-from skitter.cli.output import answer, emit_json, pairs, say
-from skitter.errors import UsageError, shorten
+from skitter.cli.output import answer, emit_json, pairs, print_progress, say
+from skitter.errors import JobMissing, UsageError, shorten
 from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.control import (
     RESET,
@@ -189,7 +189,12 @@ def set_options(
     async def work(server: Server) -> JobOptions:
         if not changes:
             return (await open_job(server, job)).options
-        return await change_options(await create_job(server, job), changes)
+        try:
+            frontier = await open_job(server, job)
+        except JobMissing:
+            frontier = await create_job(server, job)
+            print_progress(f"{job}: there was no such job, and it was created.")
+        return await change_options(frontier, changes)
 
     action = NewAction(job, "set", _spelled(changes)) if changes else None
     options = on_server(settings(redis, directory), work, action=action)

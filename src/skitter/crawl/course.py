@@ -86,14 +86,17 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if plan.left_to_others:
         progress(plan.left_to_others)
     if before.crawled and now.crawled:
-        progress(f"{frontier.job} is finished, and {_why_idle(now)}")
+        progress(f"{frontier.job} {_why_idle(now, frontier.job)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 
-def _why_idle(now: Stats) -> str:
+def _why_idle(now: Stats, job: str) -> str:
+    if now.remaining:
+        return "has reached its max_pages: a larger --max-pages, or none, continues it."
     if now.revisits:
-        return f"none of its {some(now.revisits, 'page')} to revisit is due yet."
-    return "its start URLs are not new: --fresh starts over."
+        return f"is finished, and none of its {some(now.revisits, 'page')} to revisit is due yet."
+    again = f"; `skitter dead retry {job} --all` queues its dead letters again" if now.dead else ""
+    return f"is finished, and its start URLs are not new: --fresh starts over{again}."
 
 
 async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:

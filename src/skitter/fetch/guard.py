@@ -63,7 +63,7 @@ _CARRIERS: Final = (
 )
 # RFC 5214 6.1: under any prefix, ISATAP addresses have one of these before the last 32 bits.
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
-_AUTHORITY: Final = re.compile(r"[A-Za-z]+://[^/?#\\]*")
+_AUTHORITY: Final = re.compile(r"[A-Za-z]+://[^/?#\\]+")
 DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 

@@ -105,9 +105,9 @@ class Option:
         if not (self.optional and value is None) and not self.takes(value):
             raise self.refuse(value)
 
-    def refuse(self, value: object, name: str = "") -> BadOption:
+    def refuse(self, value: object, name: str = "", expected: str | None = None) -> BadOption:
         shown = "(hidden)" if self.declared.secret else value
-        return BadOption(name or self.name, shown, self.expected)
+        return BadOption(name or self.name, shown, expected or self.expected)
 
     def takes(self, value: Any) -> bool:
         kind = get_origin(self.type) or self.type
@@ -130,7 +130,7 @@ class Option:
             value = _PARSERS[get_origin(self.type) or self.type](text)
             self.check(value)
         except (ValueError, KeyError, BadOption):
-            raise self.refuse(text, name or self.key) from None
+            raise self.refuse(text, name or self.key, TEXTS.get(get_origin(self.type))) from None
         return value
 
     def accept(self, value: Any, name: str) -> Any:
@@ -198,6 +198,8 @@ KINDS = {
     int: "a whole number",
     float: "a number",
 }
+#: What is expected of the text of a flag or variable, where a file has something else.
+TEXTS = {dict: "'NAME: VALUE', with a colon"}
 
 
 def _parts(value: Any) -> list[object]:

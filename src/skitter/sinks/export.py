@@ -53,7 +53,11 @@ class Target:
         return self.path.with_name(f".{self.path.name}.draft")
 
     def format(self) -> type[FileFormat]:
-        whole = find_type(str(self.path)).whole
+        try:
+            whole = find_type(str(self.path)).whole
+        except BadSink:
+            problem = f"{self.path.name} has no known suffix: name a file ({COPY_FILES})."
+            raise BadSink(problem) from None
         if not whole:
             raise BadSink(f"{self.path} is a database: name a file ({COPY_FILES}).")
         found: type[FileFormat] = load(whole)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
-_UNKNOWN = re.compile(r"Spider.__init__\(\) got an unexpected keyword argument '(\w+)'")
+_UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
 
 def load_spider(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Spider:
@@ -150,12 +152,25 @@ def _broken(error: BaseException, file: str) -> SpiderError:
 
 
 def _hint(error: BaseException) -> str:
-    """For an option that is one of another table: Spider(max_depth=3)."""
+    """For an option of another table, as in Spider(max_depth=3), and for one that is misspelled."""
     found = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
-    for table in [one for one in TABLES if one in Spider.__dataclass_fields__] if found else ():
-        if found and found[1] in {one.name for one in options_of(TABLES[table])}:
-            return f"\n  write {table}={TABLES[table].__name__}({found[1]}=...)"
-    return ""
+    if not found:
+        return ""
+    called, name = found.groups()
+    for table in [one for one in TABLES if one in Spider.__dataclass_fields__]:
+        if called == "Spider" and name in {one.name for one in options_of(TABLES[table])}:
+            return f"\n  write {table}={TABLES[table].__name__}({name}=...)"
+    close = get_close_matches(name, _parameters(called, error), n=1)
+    return f"\n  did you mean {close[0]}?" if close else ""
+
+
+def _parameters(called: str, error: BaseException) -> list[str]:
+    """Of the class, as the line that called it knows it; none if it is not a name there."""
+    last = error.__traceback__
+    while last and last.tb_next:
+        last = last.tb_next
+    kind = last.tb_frame.f_globals.get(called) if last else None
+    return list(signature(kind).parameters) if isinstance(kind, type) else []
 
 
 # --- choosing -------------------------------------------------------------------------------------
