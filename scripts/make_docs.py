@@ -22,7 +22,7 @@ from skitter.frontier.keys import ACTIONS, JOBS, LOGOUTS, PUMP_SLOTS, PUMPED, SH
 from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.metrics import COUNTERS, TABLES, TIMINGS
 from skitter.metrics.prometheus import PREFIX
-from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
+from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, OURS, SETTINGS, Row
 from skitter.server.routes import ROUTES
 from skitter.urls import Canonical
 
@@ -36,15 +36,7 @@ silently ignored. Skitter's own settings:
 
 | setting | default | meaning |
 |---|---|---|
-| `SKITTER_JOB` | the spider's name | the name of the job |
-| `SKITTER_LEASE_S` | 60 | seconds until the requests of a dead node return to the queue |
-| `SKITTER_DIR` | | start an embedded server in this directory |
-| `SKITTER_FEED_SCHEMES` | http, https | what addresses from a feed may begin with |
-| `SKITTER_GUARD` | True | send no requests to private addresses |
-| `SKITTER_ALLOWED_HOSTS` | | exceptions to that: names, with or without a port |
-| `SKITTER_PROXIES` | | hosts that `meta["proxy"]` of a request may name; `*`: any |
-| `SKITTER_STUCK_S` | 600 | seconds after which a process whose engine hangs is ended; 0: never |
-| `SKITTER_BLOCKED_REST_S` | 60 | seconds to leave a host alone after it showed a block page |
+{ours}
 
 scrapy-redis's settings:
 
@@ -238,7 +230,11 @@ def scrapy_page() -> str:
 
     return (
         NOTE.format(source="src/skitter/scrapy/compatibility.py")
-        + SCRAPY_SETTINGS
+        + SCRAPY_SETTINGS.format(
+            ours="\n".join(
+                f"| `{name}` | {default} | {meaning} |" for name, (default, meaning) in OURS.items()
+            )
+        )
         + table(SETTINGS, "setting")
         + "\n## Spiders\n\n"
         + table(ATTRIBUTES, "attribute or method")

@@ -292,3 +292,15 @@ def test_other_keys_of_a_message_are_form_data_as_in_scrapy_redis():
     assert get["url"] == "http://a/p?name=A+B&n=1&n=2#f", "what it had is replaced"
     assert (post["method"], post["body"]) == ("POST", "n=1")
     assert post["headers"] == {"Content-Type": "application/x-www-form-urlencoded", "X": "y"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("SKITTER_LEESE_S", "did you mean SKITTER_LEASE_S"),
+        ("SKITTER_REDIS_URL", "it is a variable of the environment; the setting is REDIS_URL"),
+    ],
+)
+def test_a_setting_of_ours_that_does_not_exist_is_refused(name, hint):
+    with pytest.raises(UsageError, match=f"there is no setting {name}: {hint}"):
+        read_options(Settings({name: 3}), Books())

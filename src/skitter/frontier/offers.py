@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from skitter.domains import registrable_domain
-from skitter.errors import BadOption, TooBig
+from skitter.errors import BadOption, TooBig, UsageError, shorten
 from skitter.frontier.wire import NOT_PLAIN, encode
-from skitter.model import LANES
+from skitter.model import LANES, Request
 from skitter.settings import Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify
-
-if TYPE_CHECKING:
-    from skitter.model import Request
 
 MAX_RECORD_BYTES = 256 * 1024
 MAX_DEPTH = 2**31
@@ -56,7 +53,9 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
-    """Check and encode a request. Raises BadURL, BadOption or TooBig, naming the value."""
+    """Check and encode a request. Raises UsageError, naming the value."""
+    if not isinstance(request, Request):
+        raise UsageError(f"{shorten(repr(request))} is not a Request: write Request(url).")
     check_request(request)
     url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)

@@ -7,6 +7,7 @@ a hint at what to use instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import UsageError
@@ -123,8 +124,32 @@ SETTINGS = (
 )
 
 
+#: Settings of our own: default and meaning.
+OURS = {
+    "SKITTER_JOB": ("the spider's name", "the name of the job"),
+    "SKITTER_LEASE_S": ("60", "seconds until the requests of a dead node return to the queue"),
+    "SKITTER_DIR": ("", "start an embedded server in this directory"),
+    "SKITTER_FEED_SCHEMES": ("http, https", "what addresses from a feed may begin with"),
+    "SKITTER_GUARD": ("True", "send no requests to private addresses"),
+    "SKITTER_ALLOWED_HOSTS": ("", "exceptions to that: names, with or without a port"),
+    "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` of a request may name; `*`: any'),
+    "SKITTER_STUCK_S": (
+        "600",
+        "seconds after which a process whose engine hangs is ended; 0: never",
+    ),
+    "SKITTER_BLOCKED_REST_S": ("60", "seconds to leave a host alone after it showed a block page"),
+}
+
+
 def check_settings(settings: BaseSettings, spider: str) -> None:
     """Raises UsageError for the first setting that cannot be honoured."""
+    for name in settings:
+        if name.startswith("SKITTER_") and name not in OURS:
+            close = get_close_matches(name, OURS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(OURS)}."
+            if name == "SKITTER_REDIS_URL":
+                hint = "it is a variable of the environment; the setting is REDIS_URL."
+            raise UsageError(f"there is no setting {name}: {hint}")
     for row in SETTINGS:
         value = settings.get(row.name)
         if value is None or value == "":
