@@ -10,7 +10,7 @@ from skitter.errors import BadOption
 from skitter.redact import parse_problem, redact
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
-GIVEN = "--redis (or SKITTER_REDIS_URL)"
+GIVEN = "--redis (or SKITTER_REDIS_URL, or redis_url in skitter.toml)"
 
 
 def check_database(url: str) -> None:
