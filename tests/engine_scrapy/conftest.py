@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from bookshop import expected_items, read_log
+from forks import Fork, Nursery
 from shops import open_bookshop
 from skitter.demo.site import BookShop, Entry
 from skitter.frontier.admin.control import set_state
@@ -64,7 +65,7 @@ class Shop:
 class Node:
     """One scrapy process."""
 
-    process: subprocess.Popen[str]
+    process: Fork
     log_file: Path
 
     @property
@@ -106,6 +107,7 @@ class Cluster:
     server_url: str
     folder: Path
     shop: Shop
+    nursery: Nursery
     nodes: list[Node] = field(default_factory=list)
 
     def start(self, *words: str, **settings: object) -> Node:
@@ -121,18 +123,15 @@ class Cluster:
         options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]
         log_file = self.folder / f"node-{len(self.nodes)}.log"
         with log_file.open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "scrapy", *(words or ("crawl", "books")), *options],
-                cwd=PROJECT,
-                env={
+            process = self.nursery.start(
+                [*(words or ("crawl", "books")), *options],
+                folder=PROJECT,
+                environment={
                     **os.environ,
                     "SKITTER_REDIS_URL": self.server_url,
                     "SKITTER_DEMO_URL": self.shop.url,
                 },
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                text=True,
+                log=log,
             )
         self.nodes.append(Node(process, log_file))
         return self.nodes[-1]
@@ -257,15 +256,21 @@ def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
         yield open_one
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    with closing(Nursery()) as opened:
+        yield opened
+
+
 @pytest.fixture
-def make_cluster(server_url, job, tmp_path) -> Iterator[Callable[..., Cluster]]:
+def make_cluster(server_url, job, tmp_path, nursery) -> Iterator[Callable[..., Cluster]]:
     clusters: list[Cluster] = []
 
     def make(shop: Shop, *, url: str | None = None) -> Cluster:
         folder = tmp_path / f"cluster-{len(clusters)}"
         folder.mkdir()
         name = f"scrapy-{job}-{len(clusters)}"
-        clusters.append(Cluster(name, url or server_url, folder, shop))
+        clusters.append(Cluster(name, url or server_url, folder, shop, nursery))
         return clusters[-1]
 
     yield make
