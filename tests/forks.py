@@ -1,11 +1,11 @@
-"""`scrapy` processes that have their imports behind them: forks of one process that imported it.
+"""Processes of `scrapy` and `skitter` that have their imports behind them: forks of one that has.
 
-Of the two seconds of processor time that a node takes to begin, nearly all are imports, and tests
-start a hundred nodes. A fork is a process like any other, with its own environment, folder, output
-and signals, and it ends as an interpreter ends. What `python -m scrapy` does before that is proven
-where one is started: in tests/storm and on the pages of the docs.
+Of the two seconds of processor time that a node of Scrapy takes to begin, nearly all are imports,
+and tests start a hundred nodes. A fork is a process like any other, with its own environment,
+folder, output and signals, and it ends as an interpreter ends. What `python -m` does before that is
+proven where it is called: in tests/cli, in tests/storm and on the pages of the docs.
 
-Run as a script by `Nursery`, with the number of the socket on which orders come.
+Run as a script by `Nursery`, with the program and the number of the socket on which orders come.
 """
 
 from __future__ import annotations
@@ -20,29 +20,61 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from tempfile import TemporaryFile
+from typing import IO
+
+from waiting import PATIENCE_S
 
 MAX_BYTES = 200_000  # of an order; an environment has a few thousand
-#: What a node imports when it begins: these, and all that is in the packages.
-MODULES = (
-    "scrapy.cmdline",
-    "scrapy.core.downloader.handlers.ftp",
-    "scrapy.core.downloader.handlers.http11",
-    "scrapy.core.downloader.handlers.s3",
-    "skitter.frontier.redis_client",
-    "skitter.scrapy.scheduler",
-    "twisted.internet.asyncioreactor",
-)
-PACKAGES = (
-    "scrapy.commands",
-    "scrapy.downloadermiddlewares",
-    "scrapy.extensions",
-    "scrapy.spidermiddlewares",
-)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What it imports when it begins: modules, and all that is in the packages."""
+
+    main: str
+    modules: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+
+
+PROGRAMS = {
+    "scrapy": Program(
+        "scrapy.cmdline:execute",
+        modules=(
+            "scrapy.core.downloader.handlers.ftp",
+            "scrapy.core.downloader.handlers.http11",
+            "scrapy.core.downloader.handlers.s3",
+            "skitter.frontier.redis_client",
+            "skitter.scrapy.scheduler",
+            "twisted.internet.asyncioreactor",
+        ),
+        packages=(
+            "scrapy.commands",
+            "scrapy.downloadermiddlewares",
+            "scrapy.extensions",
+            "scrapy.spidermiddlewares",
+        ),
+    ),
+    "skitter": Program(
+        "skitter.cli.main:run",
+        modules=(
+            "skitter.cli.check",
+            "skitter.cli.config",
+            "skitter.cli.crawl",
+            "skitter.cli.dead",
+            "skitter.cli.jobs",
+            "skitter.cli.workers",
+            "skitter.frontier.redis_client",
+            "skitter.sinks.sqlite",
+            "uvloop",
+        ),
+    ),
+}
 
 
 class Fork:
@@ -61,7 +93,7 @@ class Fork:
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
             if not select.select([self._answers], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("scrapy", timeout or 0)
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
             self.returncode = self._read()
             self._answers.close()
         return self.returncode
@@ -79,28 +111,56 @@ class Fork:
         self.send_signal(signal.SIGKILL)
 
 
+@dataclass
+class Place:
+    """What else a new process is given."""
+
+    folder: Path
+    environment: dict[str, str]
+    out: IO[str]
+    errors: IO[str]
+
+
 class Nursery:
     """The process that forks; it imports while the first order waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, __file__, program, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
 
-    def start(
-        self, words: Sequence[str], *, folder: Path, environment: Mapping[str, str], log: IO[str]
-    ) -> Fork:
-        """`scrapy` with those words."""
-        order = {"words": words, "folder": str(folder), "environment": dict(environment)}
+    def start(self, words: Sequence[str], place: Place) -> Fork:
+        """The program with those words."""
+        order = {"words": words, "folder": str(place.folder), "environment": place.environment}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            given = [log.fileno(), theirs.fileno()]
+            given = [place.out.fileno(), place.errors.fileno(), theirs.fileno()]
             socket.send_fds(self._orders, [json.dumps(order).encode()], given)
         return Fork(ours)
+
+    def call(
+        self,
+        words: Sequence[str],
+        *,
+        folder: Path,
+        environment: dict[str, str],
+        timeout_s: float = PATIENCE_S,
+    ) -> subprocess.CompletedProcess[str]:
+        """The same, to its end."""
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
+            fork = self.start(words, Place(folder, environment, out, errors))
+            try:
+                code = fork.wait(timeout_s)
+            finally:
+                fork.kill()
+                fork.wait()
+            out.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(words, code, out.read(), errors.read())
 
     def close(self) -> None:
         self._orders.close()
@@ -110,38 +170,43 @@ class Nursery:
 # --- in the process that forks --------------------------------------------------------------------
 
 
-def import_all() -> None:
-    for name in MODULES:
-        import_module(name)
-    for package in PACKAGES:
-        for one in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
-            import_module(one.name)
+def import_all(program: Program) -> Callable[[], object]:
+    """What is to be called in a fork."""
+    module, _, name = program.main.partition(":")
+    main: Callable[[], object] = getattr(import_module(module), name)
+    for one in program.modules:
+        import_module(one)
+    for package in program.packages:
+        for found in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+            import_module(found.name)
     assert "twisted.internet.reactor" not in sys.modules  # a node chooses its own
     assert threading.active_count() == 1  # others would not be in the fork
     gc.collect()
     gc.freeze()  # or each fork would copy all that its garbage collector looks at
+    return main
 
 
 def serve(orders: socket.socket) -> None:
-    """Fork for each order. Returns in the forks alone, which are to become `scrapy`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is for pytest and the nodes
+    """Fork for each order. Returns in the forks alone, which are to become the program."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is for pytest and the forks
     while True:
-        text, given, _, _ = socket.recv_fds(orders, MAX_BYTES, 2)
+        text, given, _, _ = socket.recv_fds(orders, MAX_BYTES, 3)
         reap()
         if not text:
             sys.exit()
         if os.fork() == 0:
             orders.close()
-            if fork_and_tell(socket.socket(fileno=given[1])):
+            out, errors, answers = given
+            if fork_and_tell(socket.socket(fileno=answers)):
                 os._exit(0)
-            return take_place(given[0], **json.loads(text))
+            return take_place(out, errors, **json.loads(text))
         for one in given:
             os.close(one)
 
 
 def fork_and_tell(answers: socket.socket) -> bool:
-    """The pid of the fork, and how it ended. Only a parent hears of that, so this one stays and
-    listens, and is told True."""
+    """Tell the pid of a fork, and how it ended. Only a parent hears of that, so this one stays
+    until then, and True is for it."""
     with answers:
         if (pid := os.fork()) == 0:
             return False
@@ -158,25 +223,30 @@ def reap() -> None:
             pass
 
 
-def take_place(log: int, *, words: list[str], folder: str, environment: dict[str, str]) -> None:
+def take_place(
+    out: int, errors: int, *, words: list[str], folder: str, environment: dict[str, str]
+) -> None:
     """All that a new process would be given."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    for given, number in ((out, 1), (errors, 2)):
+        os.dup2(given, number)
+    os.close(out)
+    os.close(errors)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = [str(Path(import_module("scrapy").__path__[0], "__main__.py")), *words]
+    sys.argv[1:] = words
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [folder, *filter(None, paths)]
 
 
-def main() -> Any:
-    with socket.socket(fileno=int(sys.argv[1])) as orders:
-        import_all()
+def main() -> object:
+    name, number = sys.argv[1:]
+    run = import_all(PROGRAMS[name])
+    sys.argv[0] = str(Path(import_module(name).__path__[0], "__main__.py"))
+    with socket.socket(fileno=int(number)) as orders:
         serve(orders)
-    return import_module("scrapy.cmdline").execute()
+    return run()
 
 
 if __name__ == "__main__":

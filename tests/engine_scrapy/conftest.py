@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from bookshop import expected_items, read_log
-from forks import Fork, Nursery
+from forks import Fork, Nursery, Place
 from shops import open_bookshop
 from skitter.demo.site import BookShop, Entry
 from skitter.frontier.admin.control import set_state
@@ -108,6 +107,7 @@ class Cluster:
     folder: Path
     shop: Shop
     nursery: Nursery
+    commands: Nursery
     nodes: list[Node] = field(default_factory=list)
 
     def start(self, *words: str, **settings: object) -> Node:
@@ -123,15 +123,13 @@ class Cluster:
         options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]
         log_file = self.folder / f"node-{len(self.nodes)}.log"
         with log_file.open("w") as log:
+            environment = {
+                **os.environ,
+                "SKITTER_REDIS_URL": self.server_url,
+                "SKITTER_DEMO_URL": self.shop.url,
+            }
             process = self.nursery.start(
-                [*(words or ("crawl", "books")), *options],
-                folder=PROJECT,
-                environment={
-                    **os.environ,
-                    "SKITTER_REDIS_URL": self.server_url,
-                    "SKITTER_DEMO_URL": self.shop.url,
-                },
-                log=log,
+                [*(words or ("crawl", "books")), *options], Place(PROJECT, environment, log, log)
             )
         self.nodes.append(Node(process, log_file))
         return self.nodes[-1]
@@ -189,13 +187,8 @@ class Cluster:
         self.ask(lambda frontier: set_state(frontier, state))
 
     def skitter(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "skitter", *words, "--redis", self.server_url],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
+        words = (*words, "--redis", self.server_url)
+        return self.commands.call(words, folder=Path.cwd(), environment={**os.environ})
 
     def json(self, *words: str) -> Any:
         done = self.skitter(*words, "--json")
@@ -257,20 +250,20 @@ def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    with closing(Nursery()) as opened:
+def nodes() -> Iterator[Nursery]:
+    with closing(Nursery("scrapy")) as opened:
         yield opened
 
 
 @pytest.fixture
-def make_cluster(server_url, job, tmp_path, nursery) -> Iterator[Callable[..., Cluster]]:
+def make_cluster(server_url, job, tmp_path, nodes, nursery) -> Iterator[Callable[..., Cluster]]:
     clusters: list[Cluster] = []
 
     def make(shop: Shop, *, url: str | None = None) -> Cluster:
         folder = tmp_path / f"cluster-{len(clusters)}"
         folder.mkdir()
         name = f"scrapy-{job}-{len(clusters)}"
-        clusters.append(Cluster(name, url or server_url, folder, shop, nursery))
+        clusters.append(Cluster(name, url or server_url, folder, shop, nodes, nursery))
         return clusters[-1]
 
     yield make
