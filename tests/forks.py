@@ -3,7 +3,7 @@
 Of the two seconds of processor time that a node of Scrapy takes to begin, nearly all are imports,
 and tests start a hundred nodes. A fork is a process like any other, with its own environment,
 folder, output and signals, and it ends as an interpreter ends. What `python -m` does before that is
-proven where it is called: in tests/cli, in tests/storm and on the pages of the docs.
+proven where it is called: by tests/cli, tests/storm, and `start_whole` of tests/engine_scrapy.
 
 Run as a script by `Nursery`, with the program and the number of the socket on which orders come.
 """

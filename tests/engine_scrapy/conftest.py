@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Shop:
 class Node:
     """One scrapy process."""
 
-    process: Fork
+    process: Fork | subprocess.Popen[str]
     log_file: Path
 
     @property
@@ -112,6 +113,27 @@ class Cluster:
 
     def start(self, *words: str, **settings: object) -> Node:
         """`scrapy crawl books`, or whatever the words say."""
+        with self._next_log().open("w") as log:
+            place = Place(PROJECT, self._environment(), log, log)
+            process = self.nursery.start(self._words(words, settings), place)
+        return self._listed(process)
+
+    def start_whole(self, **settings: object) -> Node:
+        """`scrapy crawl books` as its user starts it: a process with all its imports."""
+        words = [sys.executable, "-m", "scrapy", *self._words((), settings)]
+        with self._next_log().open("w") as log:
+            process = subprocess.Popen(
+                words,
+                cwd=PROJECT,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
+        return self._listed(process)
+
+    def _words(self, words: tuple[str, ...], settings: dict[str, object]) -> list[str]:
         given = {
             "SKITTER_JOB": self.job,
             "REDIS_ITEMS_KEY": f"{self.job}:items",
@@ -121,17 +143,17 @@ class Cluster:
             **settings,
         }
         options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]
-        log_file = self.folder / f"node-{len(self.nodes)}.log"
-        with log_file.open("w") as log:
-            environment = {
-                **os.environ,
-                "SKITTER_REDIS_URL": self.server_url,
-                "SKITTER_DEMO_URL": self.shop.url,
-            }
-            process = self.nursery.start(
-                [*(words or ("crawl", "books")), *options], Place(PROJECT, environment, log, log)
-            )
-        self.nodes.append(Node(process, log_file))
+        return [*(words or ("crawl", "books")), *options]
+
+    def _environment(self) -> dict[str, str]:
+        ours = {"SKITTER_REDIS_URL": self.server_url, "SKITTER_DEMO_URL": self.shop.url}
+        return {**os.environ, **ours}
+
+    def _next_log(self) -> Path:
+        return self.folder / f"node-{len(self.nodes)}.log"
+
+    def _listed(self, process: Fork | subprocess.Popen[str]) -> Node:
+        self.nodes.append(Node(process, self._next_log()))
         return self.nodes[-1]
 
     def run_odd(self, spider: str, **settings: object) -> Node:
