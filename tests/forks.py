@@ -1,4 +1,4 @@
-"""Processes of `scrapy` and `skitter` that have their imports behind them: forks of one that has.
+"""Processes that have their imports behind them: forks of one that has imported all.
 
 Of the two seconds of processor time that a node of Scrapy takes to begin, nearly all are imports,
 and tests start a hundred nodes. A fork is a process like any other, with its own environment,
@@ -38,7 +38,7 @@ class Program:
     """What it imports when it begins: modules, and all that is in the packages."""
 
     main: str
-    modules: tuple[str, ...]
+    modules: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
 
@@ -74,6 +74,7 @@ PROGRAMS = {
             "uvloop",
         ),
     ),
+    "chaos": Program("chaos.worker:run", modules=("skitter.frontier.redis_client",)),
 }
 
 
@@ -107,6 +108,9 @@ class Fork:
         if self.poll() is None:
             os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
@@ -124,13 +128,14 @@ class Place:
 class Nursery:
     """The process that forks; it imports while the first order waits."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, *options: str) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, program, str(theirs.fileno())],
+                [sys.executable, *options, __file__, program, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C is for the test, which then ends its forks
             )
 
     def start(self, words: Sequence[str], place: Place) -> Fork:
@@ -188,7 +193,6 @@ def import_all(program: Program) -> Callable[[], object]:
 
 def serve(orders: socket.socket) -> None:
     """Fork for each order. Returns in the forks alone, which are to become the program."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is for pytest and the forks
     while True:
         text, given, _, _ = socket.recv_fds(orders, MAX_BYTES, 3)
         reap()
