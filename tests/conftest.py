@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from redis import Redis
 
+from forks import Nursery
 from needs import refuse_unknown_programs
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import Server, connect
@@ -51,6 +53,13 @@ def short_dir() -> Iterator[Path]:
 def running_server(short_dir: Path) -> Iterator[str]:
     with hold(short_dir / "v") as server:
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """For commands that tests call as processes, and that need not begin with imports."""
+    with closing(Nursery("skitter")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ import pytest
 from chaos.servers import Node, free_ports
 from cli.conftest import Answer
 from documents import agrees
+from forks import Nursery
 from needs import need
 from skitter.valkey import server_binary
 from waiting import Child, until
@@ -61,6 +62,7 @@ class Terminal:
     server: Path
     host: str  # of the shop
     skitter: Callable[..., Answer]
+    nursery: Nursery
     postgres: Callable[[], str]
     monkeypatch: pytest.MonkeyPatch
     open: ExitStack
@@ -169,7 +171,9 @@ class Terminal:
             return self._shell(command, more)
         words = shlex.split(command)
         if words[1] in ("run", "crawl", "worker"):  # they start processes, and take signals
-            return self._shell(command, more)
+            environment = self._environment(more)
+            done = self.nursery.call(words[1:], folder=self.folder, environment=environment)
+            return done.returncode, _shown(done)
         answer = self.skitter(*words[1:])
         return answer.exit_code, answer.out + answer.err
 
@@ -183,9 +187,7 @@ class Terminal:
             text=True,
             check=False,
         )
-        # Progress goes to stderr: a page does not show it, and a mistake is told there.
-        is_fine = done.returncode == 0 and "Traceback" not in done.stderr
-        return done.returncode, done.stdout if is_fine else done.stdout + done.stderr
+        return done.returncode, _shown(done)
 
     def _export(self, command: str) -> tuple[int, str]:
         names = re.findall(r"(\w+)=", command)
@@ -226,6 +228,12 @@ class Terminal:
             usual = {1} if " celery " in command else {0, 130}  # Celery has its own
             assert process.returncode in usual, f"{command}: {process.returncode}\n{printed}"
             assert "Traceback" not in printed, f"{command}\n{printed}"
+
+
+def _shown(done: subprocess.CompletedProcess[str]) -> str:
+    """Progress goes to stderr: a page does not show it, and a mistake is told there."""
+    is_fine = done.returncode == 0 and "Traceback" not in done.stderr
+    return done.stdout if is_fine else done.stdout + done.stderr
 
 
 def _begins_as(shown: list[str], printed: str) -> bool:

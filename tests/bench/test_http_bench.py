@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.http.dashboards import Dashboards
 from benchmarks.http.push import Push
 from benchmarks.peers import FASTAPI
 from benchmarks.suite import measure
+
+pytestmark = pytest.mark.timeout(300)
 
 
 async def test_producers_and_dashboards_are_served_beside_a_crawl(ground):

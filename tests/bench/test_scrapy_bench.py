@@ -11,6 +11,8 @@ from benchmarks import __main__ as command
 from benchmarks.scrapy_node import PLAIN, Node
 from benchmarks.suite import measure
 
+pytestmark = pytest.mark.timeout(300)
+
 
 async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted(with_site, told):
     peer = replace(PLAIN, title="scrapy-redis")

@@ -25,6 +25,8 @@ from skitter.settings import BrowserOptions, FetchOptions, Retries, WorkerConfig
 from skitter.worker.assembly import open_worker
 from skitter.worker.options import WorkerOptions
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def marked(mark: str) -> set[int]:
     """Processes that run with this word in their environment, ours excepted."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from chaos.rig import Fleet, PrivateServer, rude
 from chaos.worker import patient
+from forks import Nursery
 from skitter.frontier.admin.jobs import create_job
 
 if TYPE_CHECKING:
@@ -52,9 +54,15 @@ async def frontier(private: Server, job: str) -> Frontier:
     return await create_job(private, job, options=rude())
 
 
+@pytest.fixture(scope="session")
+def workers() -> Iterator[Nursery]:
+    with closing(Nursery("chaos", "-W", "error")) as opened:
+        yield opened
+
+
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    processes = Fleet(tmp_path)
+def fleet(tmp_path: Path, workers: Nursery) -> Iterator[Fleet]:
+    processes = Fleet(tmp_path, workers)
     yield processes
     processes.close()
 

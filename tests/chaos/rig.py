@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -22,6 +22,7 @@ from redis import Redis
 
 from chaos.oracle import Oracle
 from chaos.worker import Orders
+from forks import Fork, Nursery, Place
 from skitter.frontier.admin.items import read_items
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.host import open_host
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parents[1]
 LOOK_EVERY_S = 0.02
+Process = Fork | subprocess.Popen[bytes]
 
 
 async def until(condition: Callable[[], Any], *, what: str, within_s: float = PATIENCE_S) -> None:
@@ -116,32 +118,30 @@ class PrivateServer:
 class Fleet:
     """Processes of one test: started, stopped, killed by their own pid, never left behind."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, nursery: Nursery) -> None:
         self.oracle = Oracle(directory / "oracle")
-        self._directory = directory
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._directory, self._nursery = directory, nursery
+        self._processes: list[Process] = []
         self.killed: set[int] = set()
 
     def start(
         self, role: str, server: str, job: str, *, env: dict[str, str] | None = None, **orders: Any
-    ) -> subprocess.Popen[bytes]:
+    ) -> Process:
+        """A fork, unless its environment has to be there when it begins."""
         given = Orders(server=server, job=job, oracle=str(self.oracle.path), **orders)
-        program = [sys.executable, "-W", "error", "-m", "chaos.worker", role]
-        paths = {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
-        with self._errors(len(self._processes)).open("wb") as errors:
-            started = subprocess.Popen(
-                [*program, msgspec.json.encode(given).decode()],
-                env=os.environ | paths | (env or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                start_new_session=True,  # Ctrl-C is for the test, which then ends them
-            )
+        words = [role, msgspec.json.encode(given).decode()]
+        started: Process
+        with self._errors(len(self._processes)).open("w") as errors:
+            if env:
+                started = _begin(words, env, errors)
+            else:
+                place = Place(self._directory, {**os.environ}, errors, errors)
+                started = self._nursery.start(words, place)
         self._processes.append(started)
         return started
 
     @property
-    def living(self) -> list[subprocess.Popen[bytes]]:
+    def living(self) -> list[Process]:
         return [one for one in self._processes if one.poll() is None]
 
     async def ready(self, count: int) -> None:
@@ -152,17 +152,17 @@ class Fleet:
         )
         assert not self.complaints()
 
-    def kill(self, one: subprocess.Popen[bytes]) -> None:
+    def kill(self, one: Process) -> None:
         self.killed.add(one.pid)
         _end(one)
 
-    async def stop(self, one: subprocess.Popen[bytes]) -> None:
+    async def stop(self, one: Process) -> None:
         """SIGSTOP, and wait until it does nothing more."""
         os.kill(one.pid, signal.SIGSTOP)
         stat = Path(f"/proc/{one.pid}/stat")
         await until(lambda: stat.read_text().rpartition(") ")[2][0] == "T", what="it stands still")
 
-    async def ended(self, ones: list[subprocess.Popen[bytes]] | None = None) -> None:
+    async def ended(self, ones: list[Process] | None = None) -> None:
         """Until all of them left by themselves, without a complaint."""
         waited = self._processes if ones is None else ones
         await until(lambda: all(one.poll() is not None for one in waited), what="processes end")
@@ -191,7 +191,19 @@ class Fleet:
         return self._directory / f"process-{number}"
 
 
-def _end(one: subprocess.Popen[bytes]) -> None:
+def _begin(words: list[str], env: dict[str, str], errors: IO[str]) -> Process:
+    paths = {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "chaos.worker", *words],
+        env=os.environ | paths | env,
+        stdin=subprocess.DEVNULL,
+        stdout=errors,
+        stderr=errors,
+        start_new_session=True,  # Ctrl-C is for the test, which then ends them
+    )
+
+
+def _end(one: Process) -> None:
     one.kill()
     one.wait()
     for left in ("faketime_shm_", "sem.faketime_sem_"):  # by a process with libfaketime

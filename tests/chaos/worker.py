@@ -175,5 +175,9 @@ def main(role: str, orders: str) -> None:
         log.close()
 
 
-if __name__ == "__main__":
+def run() -> None:
     main(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    run()

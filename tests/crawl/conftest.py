@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bookshop import read_log, stored_items
+from forks import Nursery
 from shops import open_bookshop, silenced
 from skitter.app import open_server
 from skitter.demo import SPIDER
@@ -57,6 +58,7 @@ class Machine:
     folder: Path
     shop: Shop
     environment: dict[str, str]
+    nursery: Nursery
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -73,9 +75,10 @@ class Machine:
         return process
 
     def call(self, *words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
-        process = self.start(*words)
-        out, err = process.communicate(timeout=timeout_s)
-        return subprocess.CompletedProcess(list(words), process.returncode, out, err)
+        """What ends by itself. It is a fork: what is to be found by its words is started."""
+        return self.nursery.call(
+            words, folder=self.folder, environment=self.environment, timeout_s=timeout_s
+        )
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """With one worker, unless the words say otherwise."""
@@ -161,13 +164,14 @@ def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
 
 
 @pytest.fixture
-def make_machine(short_dir) -> Iterator[Callable[..., Machine]]:
+def make_machine(short_dir, nursery) -> Iterator[Callable[..., Machine]]:
     machines: list[Machine] = []
 
     def make(shop: Shop, **environment: str) -> Machine:
         folder = short_dir / f"m{next(_numbers)}"
         folder.mkdir()
-        machine = Machine(folder, shop, {**os.environ, "SKITTER_DEMO_URL": shop.url, **environment})
+        given = {**os.environ, "SKITTER_DEMO_URL": shop.url, **environment}
+        machine = Machine(folder, shop, given, nursery)
         machine.environment.pop("SKITTER_DIR", None)
         machines.append(machine)
         return machine

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from crawl.test_crawls import assert_complete
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_workers_over_their_memory_are_replaced_and_no_page_is_blamed(open_shop, make_machine):

@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from forks import Nursery
 from skitter.app import open_server
 from skitter.frontier.admin.jobs import open_job
 from skitter.settings import JobOptions, Settings
@@ -76,7 +76,7 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture
-def skitter(short_dir, site):
+def skitter(short_dir, site, nursery: Nursery):
     """In a folder with the spider; answers the report of `run --json`, and what was said."""
     folder = short_dir / f"set{os.getpid()}-{len(list(short_dir.iterdir()))}"
     folder.mkdir()
@@ -84,14 +84,7 @@ def skitter(short_dir, site):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("SKITTER_")}
 
     def call(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "skitter", *words],
-            cwd=folder,
-            env=clean | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return nursery.call(words, folder=folder, environment=clean | environment)
 
     call.folder = folder  # type: ignore[attr-defined]
     yield call

@@ -18,6 +18,7 @@ from playwright.async_api import Browser, Page, expect
 
 from crawl.conftest import Machine, Shop
 from dashboard.conftest import Desk
+from forks import Nursery
 from shops import open_bookshop
 from skitter.demo import SPIDER
 from waiting import until_async
@@ -60,12 +61,13 @@ class Crawl:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def crawl(short_dir: Path) -> AsyncIterator[Crawl]:
+async def crawl(short_dir: Path, nursery: Nursery) -> AsyncIterator[Crawl]:
     folder = short_dir / "dashboard"
     folder.mkdir()
     with open_bookshop(folder / "access.log", books=1500, latency_s=0.2) as opened:
         shop = Shop(opened.url, folder / "access.log", opened)
-        machine = Machine(folder, shop, {**os.environ, "SKITTER_DEMO_URL": shop.url})
+        environment = {**os.environ, "SKITTER_DEMO_URL": shop.url}
+        machine = Machine(folder, shop, environment, nursery)
         machine.environment.pop("SKITTER_DIR", None)
         try:
             yield await asyncio.to_thread(Crawl, machine)

@@ -13,7 +13,7 @@ from skitter.frontier.admin.log import log_lines
 from skitter.frontier.connection import Server
 from skitter.model import Completion, Failure, Request, State
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 HOSTILE = "<img src=x onerror=document.title='hacked'><script>document.title='hacked'</script>"
 

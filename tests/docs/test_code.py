@@ -112,7 +112,7 @@ def place(tmp_path_factory, short_dir):
 
 
 @pytest.fixture
-def terminal(place, skitter, monkeypatch, request) -> Iterator[Terminal]:  # noqa: F811
+def terminal(place, skitter, nursery, monkeypatch, request) -> Iterator[Terminal]:  # noqa: F811
     """In that place, without what other pages left there."""
     monkeypatch.chdir(place.folder)
     monkeypatch.delenv("SKITTER_REDIS_URL")
@@ -125,6 +125,7 @@ def terminal(place, skitter, monkeypatch, request) -> Iterator[Terminal]:  # noq
                 server=place.server,
                 host=place.host,
                 skitter=skitter,
+                nursery=nursery,
                 postgres=cache(lambda: request.getfixturevalue("postgres_server").create()),
                 monkeypatch=monkeypatch,
                 open=stack,

@@ -16,6 +16,8 @@ from documents import PAGES, USUAL, blocks_of, calls_http
 from needs import need
 from serving import address_of, start
 
+pytestmark = pytest.mark.timeout(300)
+
 TOKEN = "skt_..."
 #: A problem is an exit code.
 CURLRC = "silent\nshow-error\nfail-with-body\n"

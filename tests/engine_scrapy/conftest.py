@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from bookshop import expected_items, read_log
+from forks import Fork, Nursery, Place
 from shops import open_bookshop
 from skitter.demo.site import BookShop, Entry
 from skitter.frontier.admin.control import set_state
@@ -64,7 +65,7 @@ class Shop:
 class Node:
     """One scrapy process."""
 
-    process: subprocess.Popen[str]
+    process: Fork | subprocess.Popen[str]
     log_file: Path
 
     @property
@@ -106,10 +107,33 @@ class Cluster:
     server_url: str
     folder: Path
     shop: Shop
+    nursery: Nursery
+    commands: Nursery
     nodes: list[Node] = field(default_factory=list)
 
     def start(self, *words: str, **settings: object) -> Node:
         """`scrapy crawl books`, or whatever the words say."""
+        with self._next_log().open("w") as log:
+            place = Place(PROJECT, self._environment(), log, log)
+            process = self.nursery.start(self._words(words, settings), place)
+        return self._listed(process)
+
+    def start_whole(self, **settings: object) -> Node:
+        """`scrapy crawl books` as its user starts it: a process with all its imports."""
+        words = [sys.executable, "-m", "scrapy", *self._words((), settings)]
+        with self._next_log().open("w") as log:
+            process = subprocess.Popen(
+                words,
+                cwd=PROJECT,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
+        return self._listed(process)
+
+    def _words(self, words: tuple[str, ...], settings: dict[str, object]) -> list[str]:
         given = {
             "SKITTER_JOB": self.job,
             "REDIS_ITEMS_KEY": f"{self.job}:items",
@@ -119,22 +143,17 @@ class Cluster:
             **settings,
         }
         options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]
-        log_file = self.folder / f"node-{len(self.nodes)}.log"
-        with log_file.open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "scrapy", *(words or ("crawl", "books")), *options],
-                cwd=PROJECT,
-                env={
-                    **os.environ,
-                    "SKITTER_REDIS_URL": self.server_url,
-                    "SKITTER_DEMO_URL": self.shop.url,
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                text=True,
-            )
-        self.nodes.append(Node(process, log_file))
+        return [*(words or ("crawl", "books")), *options]
+
+    def _environment(self) -> dict[str, str]:
+        ours = {"SKITTER_REDIS_URL": self.server_url, "SKITTER_DEMO_URL": self.shop.url}
+        return {**os.environ, **ours}
+
+    def _next_log(self) -> Path:
+        return self.folder / f"node-{len(self.nodes)}.log"
+
+    def _listed(self, process: Fork | subprocess.Popen[str]) -> Node:
+        self.nodes.append(Node(process, self._next_log()))
         return self.nodes[-1]
 
     def run_odd(self, spider: str, **settings: object) -> Node:
@@ -190,13 +209,8 @@ class Cluster:
         self.ask(lambda frontier: set_state(frontier, state))
 
     def skitter(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "skitter", *words, "--redis", self.server_url],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
+        words = (*words, "--redis", self.server_url)
+        return self.commands.call(words, folder=Path.cwd(), environment={**os.environ})
 
     def json(self, *words: str) -> Any:
         done = self.skitter(*words, "--json")
@@ -257,15 +271,21 @@ def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
         yield open_one
 
 
+@pytest.fixture(scope="session")
+def nodes() -> Iterator[Nursery]:
+    with closing(Nursery("scrapy")) as opened:
+        yield opened
+
+
 @pytest.fixture
-def make_cluster(server_url, job, tmp_path) -> Iterator[Callable[..., Cluster]]:
+def make_cluster(server_url, job, tmp_path, nodes, nursery) -> Iterator[Callable[..., Cluster]]:
     clusters: list[Cluster] = []
 
     def make(shop: Shop, *, url: str | None = None) -> Cluster:
         folder = tmp_path / f"cluster-{len(clusters)}"
         folder.mkdir()
         name = f"scrapy-{job}-{len(clusters)}"
-        clusters.append(Cluster(name, url or server_url, folder, shop))
+        clusters.append(Cluster(name, url or server_url, folder, shop, nodes, nursery))
         return clusters[-1]
 
     yield make

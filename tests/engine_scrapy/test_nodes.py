@@ -171,7 +171,7 @@ def test_a_second_run_of_a_job_that_persists_asks_again_only_for_where_it_begins
 ):
     shop = open_shop(books=50)
     cluster = make_cluster(shop)
-    cluster.start().finish()
+    cluster.start_whole().finish()
     asked = len(shop.log())
 
     assert cluster.start().finish() == "finished"

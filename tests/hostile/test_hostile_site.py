@@ -60,12 +60,13 @@ def site(tmp_path) -> Iterator[str]:
 
 
 @pytest.fixture
-def machine(site, short_dir) -> Iterator[Machine]:
+def machine(site, short_dir, nursery) -> Iterator[Machine]:
     folder = short_dir / "hostile"
     folder.mkdir()
     environment = {**os.environ, "HOSTILE_SITE": site}
     environment.pop("SKITTER_DIR", None)
-    one = Machine(folder, None, environment)  # type: ignore[arg-type]  # it has no bookshop
+    no_shop: Any = None
+    one = Machine(folder, no_shop, environment, nursery)
     yield one
     one.stop_all()
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
 
+pytestmark = pytest.mark.timeout(300)
+
 _jobs = count(1)
 CHAIN = 10  # pages on the longest way
 

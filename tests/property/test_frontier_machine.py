@@ -864,7 +864,7 @@ def check(machine: Callable[[], RuleBasedStateMachine], *, examples: int, steps:
 
 @pytest.mark.timeout(900)  # a failure is shrunk for five minutes at the most
 @pytest.mark.parametrize(
-    ("shards", "order", "examples"), [(1, "fifo", 30), (3, "fifo", 20), (1, "lifo", 10)]
+    ("shards", "order", "examples"), [(1, "fifo", 15), (3, "fifo", 10), (1, "lifo", 10)]
 )
 def test_the_frontier_does_what_the_model_says(
     server_url: str, shards: int, order: Literal["fifo", "lifo"], examples: int

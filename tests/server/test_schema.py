@@ -15,6 +15,8 @@ from skitter.frontier.admin.tokens import new_token
 from skitter.server.openapi import openapi
 from skitter.server.routes import ROUTES
 
+pytestmark = pytest.mark.timeout(300)
+
 #: It never ends.
 LEFT_OUT = {"/api/events"}
 PER_ROUTE = 5

@@ -21,6 +21,8 @@ FINDERS = {"find_program", "need"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Values = dict[str, list[ast.expr]]  # what a name may hold
 WHERE_PROGRAMS_ARE = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/lib/", "/opt/")
+#: A file without any of them has no problem, and need not be parsed.
+HINTS = (*WHERE_PROGRAMS_ARE, *PAST_THE_TABLE, "find_program", "need(", "subprocess", "shell")
 
 
 #: Whatever browser its user has.
@@ -29,6 +31,8 @@ FINDS_BROWSERS = ROOT / "src/skitter/fetch/chromium.py"
 
 def problems_in(source: str) -> set[str]:
     """What a file starts without asking the table."""
+    if not any(hint in source for hint in HINTS):
+        return set()
     tree = ast.parse(source)
     texts = {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     paths = {text for text in texts if text.startswith(WHERE_PROGRAMS_ARE)}
@@ -135,7 +139,7 @@ def test_a_program_past_the_table_is_seen(source, problems):
     assert problems_in(source) == problems
 
 
-@pytest.mark.timeout(300)  # it parses every file: some seconds of CPU time
+@pytest.mark.timeout(300)  # it parses most files: some seconds of CPU time
 def test_no_code_starts_a_program_past_the_table():
     files = [
         file
