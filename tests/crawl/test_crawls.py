@@ -131,8 +131,8 @@ def test_two_machines_share_one_crawl_and_fetch_no_page_twice(open_shop, make_ma
         two = make_machine(shop, SKITTER_REDIS_URL=redis)
         helper = two.start("worker", str(SPIDER), "--processes", "2", "--concurrency", "4")
         main = one.start("run", str(SPIDER), "--workers", "2", "--concurrency", "4", "--json")
-        out, err = main.communicate(timeout=120)
-        helper.communicate(timeout=60)
+        out, err = main.communicate(timeout=600)
+        helper.communicate(timeout=600)
 
         assert main.returncode == 0, err
         assert helper.returncode == 0
@@ -150,7 +150,7 @@ def test_a_stopped_crawl_hands_back_what_it_holds_and_exits_130(open_shop, make_
     until(lambda: len(machine.rows()) > 5)
 
     crawl.send_signal(signal.SIGINT)
-    out, _ = crawl.communicate(timeout=60)
+    out, _ = crawl.communicate(timeout=600)
 
     stats = machine.stats()
     assert crawl.returncode == 130
@@ -250,7 +250,7 @@ def test_a_crashing_worker_is_started_again(open_shop, make_machine, until):
     kill(first[0])
 
     until(lambda: len(now := machine.children("work")) == 2 and set(now) != set(first))
-    _, err = crawl.communicate(timeout=120)
+    _, err = crawl.communicate(timeout=600)
     assert crawl.returncode == 0, err
     assert_complete(machine, shop)
     logs = machine.call("logs", "books", "--level", "error").stdout
@@ -268,5 +268,5 @@ def test_scaling_while_it_runs(open_shop, make_machine, until):
 
     until(lambda: len(machine.children("work")) == 3)
     crawl.send_signal(signal.SIGINT)
-    crawl.communicate(timeout=60)
+    crawl.communicate(timeout=600)
     assert crawl.returncode == 130

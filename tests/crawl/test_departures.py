@@ -107,7 +107,7 @@ def test_workers_that_are_killed_leave_no_two_requests_together(make_machine, un
         for asked in (4, 7, 10):
             until(lambda: len(site.arrivals) >= asked)  # noqa: B023
             kill(random.choice(until(lambda: machine.children("work"))))
-        _, err = run.communicate(timeout=120)
+        _, err = run.communicate(timeout=600)
 
     assert run.returncode == 0, err
     assert {f"/p/{n}" for n in range(1, 14)} <= set(site.paths)

@@ -28,7 +28,7 @@ def test_the_audit_agrees_with_the_log_of_the_site_while_workers_are_killed(make
         for asked in (4, 6, 8):
             until(lambda: len(site.arrivals) >= asked)  # noqa: B023
             kill(random.choice(until(lambda: machine.children("work"))))
-        _, err = run.communicate(timeout=120)
+        _, err = run.communicate(timeout=600)
     assert run.returncode == 0, err
 
     audited = machine.call("audit", "clock", "--politeness", "--json")
@@ -78,7 +78,7 @@ def test_two_crawls_of_one_host_that_share_are_polite_together(make_machine):
         first = machine.start("run", "clock.py", "--job", "one", *share, "-o", "one.jsonl")
         second = machine.start("run", "clock.py", "--job", "two", *share, "-o", "two.jsonl")
         for run in (first, second):
-            _, err = run.communicate(timeout=120)
+            _, err = run.communicate(timeout=600)
             assert run.returncode == 0, err
 
     assert len(site.paths) == 2 * 6

@@ -204,6 +204,8 @@ def prepare(page, terminal):
     for job in json.loads(terminal.skitter("status", "--json").out):
         if job["job"] != "shop":
             terminal.skitter("purge", job["job"], "--yes")
+    with Redis(unix_socket_path=str(terminal.server / "valkey.sock")) as client:
+        client.delete("http", "browser", "unacked", "unacked_index")  # messages of Celery
     if page != TUTORIAL:
         code = BOOKS.replace(SHOP, terminal.host)
         (terminal.folder / "spiders").mkdir(exist_ok=True)

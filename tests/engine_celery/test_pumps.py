@@ -100,7 +100,7 @@ def test_a_pump_whose_job_is_purged_ends_quietly_and_the_job_is_unregistered(qui
 
     quiet.on_job(job, purge_job)
 
-    assert running.result(timeout=60)["pages"] == 0
+    assert running.result(timeout=600)["pages"] == 0
     assert quiet.run(read_spec(server_of(quiet), job)) is None
     with pytest.raises(JobMissing):
         quiet.stats(job)
@@ -118,7 +118,7 @@ def test_pumps_of_one_process_are_one_worker_to_those_who_watch(quiet, job):
         [one] = quiet.on_job(job, live_workers)
         began.append(one.started_at)
         quiet.on_job(job, void_permits)
-        running.result(timeout=60)
+        running.result(timeout=600)
 
     assert began[1] - began[0] < 1
     assert said(quiet, job).splitlines() == ["worker started"]
@@ -155,7 +155,7 @@ def test_a_pump_whose_crawl_was_stopped_leaves_no_permit_behind(quiet, job):
     quiet.run(unregister_job(server_of(quiet), job))
     quiet.on_job(job, void_permits)
 
-    running.result(timeout=60)
+    running.result(timeout=600)
     assert permits(quiet, job) == 0
 
 
@@ -213,7 +213,7 @@ def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):
     page = Request(url=quiet.page("/about"))
     quiet.on_job("blocked", lambda frontier: frontier.add([page]))
 
-    start(quiet, "blocked").result(timeout=60)
+    start(quiet, "blocked").result(timeout=600)
 
     assert quiet.stats("blocked").done == 1
     assert "a handler blocked all other pages" in said(quiet, "blocked")
@@ -270,7 +270,7 @@ def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monke
     registered(quiet, "waiting", kind="pages")
     message(quiet, "waiting")
 
-    done = start(quiet, job).result(timeout=60)
+    done = start(quiet, job).result(timeout=600)
     quiet.run(unregister_job(server_of(quiet), "waiting"))
 
     assert done["seconds"] < PUMP_S
@@ -287,7 +287,7 @@ def test_a_job_that_renders_goes_to_the_queue_of_browsers_and_uses_our_browser(q
     registered(quiet, "made", kind="pages", target=target, browser=True, config=evil)
     quiet.on_job("made", lambda frontier: frontier.add([Request(url=quiet.page("/about"))]))
 
-    start(quiet, "made").result(timeout=60)
+    start(quiet, "made").result(timeout=600)
 
     assert spec.browser
     [item] = quiet.on_job("made", all_items)
@@ -322,7 +322,7 @@ def test_only_the_pages_for_a_browser_of_a_job_go_to_the_queue_of_browsers(quiet
     begun = runtime.start(pump(runtime, first))
     until(lambda: len(quiet.on_job("mixed", all_items)) == 1)
     second = runtime.start(pump(runtime, PumpMessage("mixed", browser, machine="here")))
-    pages = [one.result(timeout=60)["pages"] for one in (begun, second)]
+    pages = [one.result(timeout=600)["pages"] for one in (begun, second)]
 
     assert pages == [1, 1]
     assert [*quiet.on_job("mixed", all_items)][-1] == {"made": "Made"}

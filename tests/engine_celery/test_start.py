@@ -32,7 +32,7 @@ def start(folder: Path, *words: str, **environment: str) -> subprocess.Completed
         env=usual | paths | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
@@ -111,7 +111,7 @@ def test_without_a_word_the_frontier_of_two_machines_is_on_their_broker(station)
         "from skitter.celery import scrape\n"
         "import sys\n"
         "pages = [scrape.delay(url) for url in sys.argv[1:]]\n"
-        "print(*[page.get(timeout=60)['status'] for page in pages])\n"
+        "print(*[page.get(timeout=600)['status'] for page in pages])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *station.pages(3, "two")],
@@ -119,7 +119,7 @@ def test_without_a_word_the_frontier_of_two_machines_is_on_their_broker(station)
         cwd=station.folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

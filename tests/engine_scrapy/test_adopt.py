@@ -203,7 +203,7 @@ async def test_the_command_exits_with_1_and_the_reason_if_requests_died(
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "skitter", "adopt", "scrapy-redis", "--redis", server_url]
         command += ["--spider", adoption().job, "--trust-pickle", *words]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
     shown, data = await asyncio.gather(asyncio.to_thread(run), asyncio.to_thread(run, "--json"))
 
@@ -264,7 +264,7 @@ def test_a_small_pickle_does_not_become_large(name):
         input=bombs()[name],
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert b"MemoryError" not in done.stdout

@@ -107,7 +107,7 @@ guard.process_request(Request("http://name.test/"))
 print(isinstance(reactor.nameResolver, JudgingNames))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=False
     )
 
     assert done.stdout == "True\n", done.stderr

@@ -124,7 +124,7 @@ def test_two_nodes_of_the_example_project_with_peoples_own_code_on_it(
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "bookshop.settings")
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     script = [sys.executable, "-c", SCRIPT, cluster.job, cluster.server_url]
-    counted = subprocess.run(script, capture_output=True, text=True, check=True, timeout=60)
+    counted = subprocess.run(script, capture_output=True, text=True, check=True, timeout=600)
     assert int(counted.stdout) == books
 
 

@@ -59,7 +59,7 @@ def test_the_same_spider_twice_in_one_process_shares_the_job_to_the_end(
     cluster = make_cluster(shop)
     script = [sys.executable, "-c", TWICE, shop.url, server_url, cluster.job]
 
-    done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=600)
 
     assert done.stdout.splitlines() == ["One finished", "Other finished"]
     assert done.stderr == ""

@@ -63,7 +63,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-c", words + begin + program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

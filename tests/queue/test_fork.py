@@ -19,7 +19,7 @@ def test_a_child_is_told_to_open_a_queue_of_its_own_and_the_parent_goes_on(job, 
         [sys.executable, str(SCRIPT), job, server_url, end],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
 
     told = "this queue was opened in another process: open one in each.\n"
