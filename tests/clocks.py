@@ -1,7 +1,11 @@
-"""Processes whose clock is wrong, by libfaketime: their offset is in a file."""
+"""Clocks: processes whose clock is wrong, by libfaketime (their offset is in a file), and the
+kernel's, by which requests arrive."""
 
 from __future__ import annotations
 
+import socket
+import struct
+import time
 from pathlib import Path
 
 from needs import need
@@ -23,3 +27,15 @@ def set_clock(offset: Path, to: str) -> None:
     draft = offset.with_suffix(".new")
     draft.write_text(f"{to}\n")
     draft.replace(offset)
+
+
+#: Where the kernel says how many ms ago data last came: `tcpi_last_data_recv` in linux/tcp.h.
+TCP_INFO_LAST_DATA_RECV = struct.Struct("52xI")
+
+
+def arrived_at(connection: socket.socket) -> float:
+    """When the request came, by the kernel: this process may have been too busy to look."""
+    size = TCP_INFO_LAST_DATA_RECV.size
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
+    (ago_ms,) = TCP_INFO_LAST_DATA_RECV.unpack(info)
+    return time.monotonic() - float(ago_ms) / 1000

@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate, pairwise
 from typing import Any
 
+from clocks import arrived_at
+
 
 @dataclass
 class ClockedSite:
@@ -70,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*args)
 
     def do_GET(self) -> None:
-        self._site.arrivals.append((time.monotonic(), self.path))
+        self._site.arrivals.append((arrived_at(self.connection), self.path))
         status, headers, body = self._site.answer(self.path)
         self.send_response(status)
         for name, value in headers.items():

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
-import struct
-import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from clocks import arrived_at
 from hostile import site as hostile
 from hostile.test_hostile_site import DEAD
 
@@ -24,8 +22,6 @@ HOSTS = 4
 DELAY_S, POLITE_EACH = 1.0, 250
 #: It sees when requests arrive, which on a busy machine is not when they left.
 SMALLEST_S = 0.5 * DELAY_S
-#: Where the kernel says how many ms ago data last came: `tcpi_last_data_recv` in linux/tcp.h.
-TCP_INFO_LAST_DATA_RECV = struct.Struct("52xI")
 #: Pages of the hostile site that are dead at once, and are not tried again.
 POISON = ("nested", "exits", "endless-body", "redirect-loop?again", "header-flood")
 
@@ -79,7 +75,7 @@ class Site:
         try:
             while line := await reader.readline():
                 if is_polite:
-                    self.polite.append(arrived_at(writer))
+                    self.polite.append(arrived_at(writer.get_extra_info("socket")))
                 while (await reader.readline()).strip():
                     pass
                 if not await self._answer(line.split()[1].decode(), writer, is_polite=is_polite):
@@ -115,14 +111,6 @@ class Site:
         writer.write(_reply(200, f"<h1>{number}</h1>{links}".encode()))
         await writer.drain()
         return True
-
-
-def arrived_at(writer: asyncio.StreamWriter) -> float:
-    """When the request came, by the kernel: this process may have been too busy to look."""
-    size = TCP_INFO_LAST_DATA_RECV.size
-    info = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
-    (ago_ms,) = TCP_INFO_LAST_DATA_RECV.unpack(info)
-    return time.monotonic() - float(ago_ms) / 1000
 
 
 def _reply(status: int, body: bytes) -> bytes:
