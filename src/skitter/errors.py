@@ -54,7 +54,7 @@ from skitter.disk import free_space
 from skitter.redact import redact, redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
@@ -383,6 +383,14 @@ class BrowserFailed(InfrastructureError):
     """The browser does not start."""
 
     retryable = True
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question about the known name that is most similar; empty if none is."""
+    from difflib import get_close_matches  # rarely needed, and every command imports this module
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def shorten(text: str, limit: int = 120) -> str:

@@ -7,10 +7,9 @@ a hint at what to use instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from skitter.errors import UsageError
+from skitter.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,8 +144,7 @@ def check_settings(settings: BaseSettings, spider: str) -> None:
     """Raises UsageError for the first setting that cannot be honoured."""
     for name in settings:
         if name.startswith("SKITTER_") and name not in OURS:
-            close = get_close_matches(name, OURS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(OURS)}."
+            hint = did_you_mean(name, OURS) or f"there are {', '.join(OURS)}."
             if name == "SKITTER_REDIS_URL":
                 hint = "it is a variable of the environment; the setting is REDIS_URL."
             raise UsageError(f"there is no setting {name}: {hint}")

@@ -8,11 +8,10 @@ import tomllib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skitter.errors import BadOption, UsageError
+from skitter.errors import BadOption, UsageError, did_you_mean
 from skitter.settings.config import Config
 from skitter.settings.fetch import FetchOptions, check_ca_file
 from skitter.settings.option import Option, Table, options_of
@@ -255,8 +254,8 @@ def _load(path: Path) -> File | None:
 
 
 def _guess(name: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f": did you mean {close[0]}?" if close else f"; there are {_listed(known)}."
+    question = did_you_mean(name, known)
+    return f": {question}" if question else f"; there are {_listed(known)}."
 
 
 def _listed(known: Mapping[str, Any]) -> str:

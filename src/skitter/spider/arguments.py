@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 import inspect
-from difflib import get_close_matches
 from enum import Enum
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from skitter.errors import SpiderError, shorten
+from skitter.errors import SpiderError, did_you_mean, shorten
 from skitter.settings.option import KINDS, NO_LIMIT, TRUTHS
 from skitter.spider.spider import Spider
 
@@ -37,8 +36,7 @@ def typed_arguments(
     parameters = inspect.signature(function).parameters
     for name in given:
         if name not in parameters:
-            close = get_close_matches(name, parameters, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"it takes {_listed(parameters)}."
+            hint = did_you_mean(name, parameters) or f"it takes {_listed(parameters)}."
             raise SpiderError(f"the spider in {where} has no argument {name!r}: {hint}")
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in given:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from skitter.errors import SpiderError
+from skitter.errors import SpiderError, did_you_mean
 from skitter.settings.option import options_of
 from skitter.settings.tables import TABLES
 from skitter.spider.arguments import makes_spiders, typed_arguments
@@ -160,8 +159,8 @@ def _hint(error: BaseException) -> str:
     for table in [one for one in TABLES if one in Spider.__dataclass_fields__]:
         if called == "Spider" and name in {one.name for one in options_of(TABLES[table])}:
             return f"\n  write {table}={TABLES[table].__name__}({name}=...)"
-    close = get_close_matches(name, _parameters(called, error), n=1)
-    return f"\n  did you mean {close[0]}?" if close else ""
+    question = did_you_mean(name, _parameters(called, error))
+    return f"\n  {question}" if question else ""
 
 
 def _parameters(called: str, error: BaseException) -> list[str]:
