@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from chaos.rig import PrivateServer, until
-from skitter.errors import JobRemoved, UsageError
+from skitter.errors import JobRemoved, ServerUnreachable, UsageError
 from skitter.fleet.children import Children
 from skitter.fleet.plan import bounded, is_hopeless
 from skitter.fleet.pool import ProcessPool
@@ -177,6 +177,32 @@ async def test_an_outage_is_told_once_and_so_is_its_end():
         server.close()
 
     assert [said[0].endswith(" Waiting."), said[1]] == [True, "The server is back."]
+
+
+async def test_a_death_that_the_server_did_not_hear_of_is_told_when_it_is_back():
+    """Or what the process held would wait for its lease to expire."""
+    server = PrivateServer()
+    said: list[str] = []
+    try:
+        server.start()
+        async with connect(server.url) as connected:
+            connected.patience_s = 0.05
+            frontier = await create_job(connected, "outage")
+            children = Children(frontier, on_output=said.append)
+            child = children.add("worker", exits(1))
+            await children.keep_running(child)
+            await child.ended()
+            server.kill()
+            with pytest.raises(ServerUnreachable):
+                await children.keep_running(child)
+            await asyncio.to_thread(server.start)
+            await children.keep_running(child)
+            [event] = await read_log(frontier)
+    finally:
+        server.close()
+
+    assert "ended with exit code 1; restarting in 1.0 s; 0 requests returned" in event.text
+    assert len(said) == 1
 
 
 async def test_whoever_only_works_for_a_crawl_waits_when_it_is_removed(busy):

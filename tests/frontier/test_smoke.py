@@ -1,3 +1,6 @@
+import pytest
+
+from skitter.errors import UsageError
 from skitter.model import Added, Completion, Ended, Request
 
 
@@ -9,3 +12,8 @@ async def test_a_url_is_added_leased_and_completed(frontier):
 
     stats = await frontier.stats()
     assert (stats.seen, stats.done, stats.finished) == (1, 1, True)
+
+
+async def test_a_url_in_place_of_a_request_is_answered_with_what_to_write(frontier):
+    with pytest.raises(UsageError, match=r"^'http://a.test/' is not a Request: write Request"):
+        await frontier.add(["http://a.test/"])

@@ -15,6 +15,8 @@ from redis import Redis, RedisError
 from cli.conftest import skitter  # noqa: F401
 from shops import open_bookshop
 from skitter import Page, Politeness, Spider
+from skitter.errors import ServerRefused, ServerUnreachable
+from skitter.frontier.connection import connect
 from skitter.valkey import hold
 from waiting import PATIENCE_S, until
 
@@ -100,6 +102,18 @@ def test_a_crawl_waits_for_the_rights_that_it_had(crawler, skitter, tmp_path, mi
     assert "The server is back." in log.read_text()
     assert skitter("audit", "crawler", "--redis", url).exit_code == 0
     assert skitter("status", "crawler", "--redis", url, "--json").json["dead"] == 0
+
+
+async def test_only_what_was_accepted_before_is_worth_waiting_for(crawler):
+    url, administrator = crawler
+    async with connect(url) as server:
+        await server.command("HSET", "skitter:x", "a", 1)
+        for _ in range(2):
+            with pytest.raises(ServerRefused, match="enough rights"):
+                await server.command("HSET", "books:stats", "a", 1)
+        administrator.execute_command("ACL", "SETUSER", "crawler", "-@all")
+        with pytest.raises(ServerUnreachable, match="accepted us before"):
+            await server.command("HSET", "skitter:x", "a", 1)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from skitter.engine.memory import RequestMemory
-from skitter.errors import ConnectFailed, ConnectRefused
+from skitter.errors import ConnectFailed, ConnectRefused, ServerRefused, ServerUnreachable
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.control import change_options
 from skitter.model import Feedback, Request, Response
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
-from skitter.worker.outcomes import Buried, Completed, Retried
+from skitter.worker.outcomes import Buried, Completed, Retried, Returned
 from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
@@ -201,3 +201,10 @@ async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing
 
     assert isinstance(outcome, Retried)
     assert "refused" in outcome.failure.error
+
+
+@pytest.mark.parametrize("error", [ServerRefused("no rights"), ServerUnreachable("away")])
+async def test_trouble_with_our_own_server_costs_the_page_nothing(frontier, error):
+    attempts, lease = make_attempts({ROOT: error}), await lease_of(frontier)
+
+    assert await attempts.make(lease) == Returned(lease)

@@ -59,6 +59,7 @@ class Child:
     finished: bool = False
     dismissed: bool = False  # told to stop, not to be restarted
     deaths: int = 0
+    death: Death | None = None  # the last one, until the server knows of it
     _client: str = ""
     _started_at: float = 0.0
     _not_before: float = 0.0
@@ -86,9 +87,9 @@ class Child:
         self._started_at = time.monotonic()
 
     def reap(self) -> Death | None:
-        """Notice that it ended. Returns how, if it failed."""
+        """Notice that it ended. Returns how, if it failed, until `death` is reset."""
         if self.process is None or self.running:
-            return None
+            return self.death
         code, pid = self.process.returncode or 0, self.process.pid
         ran_s = time.monotonic() - self._started_at
         self.process = None
@@ -103,7 +104,8 @@ class Child:
         if code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
         cause = f"the {self.what}, process {pid}, {how}"
-        return Death(self._client, cause, code, pause_s)
+        self.death = Death(self._client, cause, code, pause_s)
+        return self.death
 
     def send(self, number: signal.Signals) -> None:
         if self.process is not None and self.running:
@@ -143,6 +145,7 @@ class Children:
         if death := child.reap():
             await self._check_hopeless(child, death)
             await self._report(death)
+            child.death = None
         if child.may_start:
             await child.start(self.environment, self.output)
 
@@ -154,9 +157,9 @@ class Children:
         """Kill stuck processes, and reclaim the leases of those that died after being dismissed, or
         that ended with an earlier supervisor."""
         for child in [one for one in self._all if one.dismissed and not one.running]:
-            self._all.remove(child)
             if death := child.reap():
                 await self._reclaim(death, death.cause)
+            self._all.remove(child)
         await self._take_over()
         await self._kill_stuck()
 

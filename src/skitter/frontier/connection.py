@@ -67,14 +67,14 @@ class Server:
     pid: int = field(default_factory=process_id)
     directory: Path | None = None  # of an embedded one
     was_full: bool = False  # the disk of an embedded one, when it refused a call
-    accepted: set[str] = field(default_factory=set)  # commands and scripts that it has run
+    accepted: set[str] = field(default_factory=set)  # scripts and kinds of commands that it ran
 
     async def command(self, *words: Any, **reading: Any) -> Any:
         """Run a plain command. Only for commands that may run twice. `reading` goes to the client's
         reply parser."""
-        return await self._answered(
-            lambda: self.client.execute_command(*words, **reading), name=words[0]
-        )
+        send = partial(self.client.execute_command, *words, **reading)
+        # ACLs give rights to commands and, by their prefix, to keys.
+        return await self._answered(send, name=" ".join(map(_prefix, words[:2])))
 
     async def call(
         self,
@@ -146,6 +146,10 @@ class Server:
             # The server restarted, or this release is new to it. Nothing ran: this is not a repeat.
             await self.client.script_load(script.source)
             return await send()
+
+
+def _prefix(word: object) -> str:
+    return str(word).partition(":")[0]
 
 
 def check_process(opened_in: int) -> None:
