@@ -15,7 +15,6 @@ tag may have closed. The names of elements and rules are those of HTML 13.2.6.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -169,20 +168,14 @@ def is_modest(text: str) -> bool:
 
 def is_tidy(text: str) -> bool:
     """Whether it is plain at a third glance: it has few start tags, and each is unambiguous."""
-    return tidy_tags(text) is not None
-
-
-def tidy_tags(text: str) -> Collection[str] | None:
-    """The names of all its start tags, if it is tidy."""
     if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
-        return None
-    begun = Counter[str](_BEGUN.findall(text))
-    tags = begun.total()
-    if tags >= FEW_TAGS or "" in begun or begun["body"] + begun["html"] > MAX_ROOTS:
-        return None
-    formatting = sum(begun[name] for name in begun.keys() & _FORMATTING)
-    is_cheap = tags * formatting <= MAX_REPEATED or _repeats_little(text, tags)
-    return begun.keys() if is_cheap else None
+        return False
+    begun: list[str] = _BEGUN.findall(text)
+    names, tags = set(begun), len(begun)
+    if tags >= FEW_TAGS or "" in names or begun.count("body") + begun.count("html") > MAX_ROOTS:
+        return False
+    formatting = sum(begun.count(name) for name in names & _FORMATTING)
+    return tags * formatting <= MAX_REPEATED or _repeats_little(text, tags)
 
 
 def _repeats_little(text: str, tags: int) -> bool:

@@ -25,7 +25,7 @@ from skitter.fetch.nesting import (
     is_plain,
     is_quickly_read,
     is_small,
-    tidy_tags,
+    is_tidy,
 )
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
@@ -33,8 +33,6 @@ from skitter.page.links import nofollow_hrefs
 from skitter.urls import join, join_all
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from skitter.model import Response
 
 T = TypeVar("T")
@@ -52,7 +50,6 @@ class Document:
         "_decoded",
         "_is_parsable",
         "_metas",
-        "_tags",
         "_tree",
         "response",
         "robot",
@@ -65,7 +62,6 @@ class Document:
         self.url = response.url
         self._decoded: tuple[str, str] | None = None
         self._is_parsable: bool | None = None  # unknown
-        self._tags: Collection[str] | None = None  # unknown
         self._tree: LexborHTMLParser | None = None
         self._base: str | None = None
         self._metas: tuple[tuple[str, str], ...] | None = None
@@ -142,7 +138,7 @@ class Document:
         """
         if self._tree is None:
             self._refuse_complex()
-            self._tree = parse_html(self._utf8(), self._tags)
+            self._tree = parse_html(self._utf8())
         return self._tree
 
     def _utf8(self) -> str | bytes:
@@ -166,12 +162,9 @@ class Document:
     def _is_plain_at_once(self) -> bool:
         """Avoids a thread, which would cost more than the check itself for most pages."""
         text = self.text
-        if not is_modest(text):
-            self._tags = tidy_tags(text)
-            if self._tags is None and not (is_quickly_read(self.body) and is_orderly(text)):
-                return False
-        self._is_parsable = True
-        return True
+        if is_modest(text) or is_tidy(text) or (is_quickly_read(self.body) and is_orderly(text)):
+            self._is_parsable = True
+        return self._is_parsable is True
 
     def _can_be_parsed(self) -> bool:
         if self._is_parsable is None:
