@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import CpuTime, fetch_options, say
-from skitter.engine.collector import freeze_loaded_objects
+from skitter.engine.collector import tune_collector
 from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
@@ -97,7 +97,7 @@ async def work(task: WorkerTask) -> Worked:
         spider = title_spider(task.seed)
         config = WorkerConfig(fetch=fetch_options(task.ca_file))
         async with open_worker(frontier, spider, config, options=options) as worker:
-            freeze_loaded_objects()  # as `skitter run` does
+            tune_collector()  # as `skitter run` does
             now, before = time.perf_counter(), CpuTime.now()
             watch = Stopwatch(worker.delivery.tally, now, now)
             watching = asyncio.create_task(watch.run())

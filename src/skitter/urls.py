@@ -144,20 +144,26 @@ def join_all(base: str, links: Iterable[str]) -> list[str]:
     the base that they depend on.
     """
     above = _lately.at(origin_of(base) or base)  # no trailing slash: distinct from any folder
+    hrefs = list(links)
+    urls = list(map(above.get, hrefs))
+    if None in urls:
+        _resolve_rest(base, above, hrefs, urls)
+    return [url for url in dict.fromkeys(urls) if url]
+
+
+def _resolve_rest(base: str, above: _Place, links: list[str], urls: list[str | None]) -> None:
+    """Fill in what was not found above: most of it is relative to the base's folder."""
     below: _Place | None = None
-    found: dict[str | None, None] = {}
-    for link in links:
-        url = above.get(link)
-        if url is None:
-            if link.startswith(_ROOTED):
-                url = above.resolve(link)
-            elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:  # a relative path
-                below = below or _lately.at(join(base, ".") or base)
-                url = below.get(link) or below.resolve(link)
-            else:  # empty, ?query and #fragment depend on the whole base; or it is not a link
-                url = _drop_fragment(join(base, link))
-        found[url] = None
-    return [url for url in found if url]
+    for place, link in enumerate(links):
+        if urls[place] is not None:
+            continue
+        if link.startswith(_ROOTED):
+            urls[place] = above.resolve(link)
+        elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:  # a relative path
+            below = below or _lately.at(join(base, ".") or base)
+            urls[place] = below.get(link) or below.resolve(link)
+        else:  # empty, ?query and #fragment depend on the whole base; or it is not a link
+            urls[place] = _drop_fragment(join(base, link))
 
 
 _ROOTED: Final = ("/", "http://", "https://")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 
-from skitter.engine.collector import freeze_loaded_objects
+from skitter.engine.collector import YOUNG, tune_collector
 
 
 def test_a_full_collection_does_not_look_at_what_was_loaded_before():
     gc.collect()
-    before = len(gc.get_objects())
+    before, usual = len(gc.get_objects()), gc.get_threshold()
     try:
-        freeze_loaded_objects()
+        tune_collector()
 
         assert gc.get_freeze_count() >= before - 100
+        assert gc.get_threshold()[0] == YOUNG
     finally:
         gc.unfreeze()
+        gc.set_threshold(*usual)

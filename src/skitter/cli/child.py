@@ -64,7 +64,7 @@ def _print_progress(text: str) -> None:
 
 
 def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
-    from skitter.engine.collector import freeze_loaded_objects
+    from skitter.engine.collector import tune_collector
     from skitter.engine.pulse import is_orphan
     from skitter.spider import load_spider
     from skitter.worker.assembly import open_worker
@@ -85,7 +85,7 @@ def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
                     return
                 await asyncio.sleep(GONE_S)
             async with open_worker(frontier, spider, config, options=options) as one:
-                freeze_loaded_objects()
+                tune_collector()
                 await run_to_the_end(one)
 
     return work

@@ -13,7 +13,7 @@ import typer
 from skitter.cli.common import Directory, Redis, on_server, settings
 from skitter.cli.neighbours import serving_here
 from skitter.cli.output import say
-from skitter.engine.collector import freeze_loaded_objects
+from skitter.engine.collector import tune_collector
 from skitter.errors import UsageError
 from skitter.frontier.connection import Server
 
@@ -73,7 +73,7 @@ def serve(
                 say(f"The token is in {own.file}; `skitter token new` makes others.")
             say(f"Log a browser in, once: {url}#token={site.keyring.one_time_code()}")
             sys.stdout.flush()
-            freeze_loaded_objects()
+            tune_collector()
             await until_stopped(task)
 
     with serving_here():
