@@ -1,10 +1,10 @@
 """Pages that would block the parser: for some of what HTML allows, its time is quadratic.
 
-Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, a minute; 200
-KB of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements
-and a gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4 GB.
-HTML has too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly
-all are; any other is tried first by `skitter.fetch.trial`, within limits.
+Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, 30 s; 200 KB of
+attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements and a
+gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4 GB. HTML has
+too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly all are;
+any other is tried first by `skitter.fetch.trial`, within limits.
 
 Certain means: at least as many elements are counted as open here as are open in the parser. A start
 tag always counts, even if the parser would ignore it or close others first; an end tag subtracts
@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: Below all of these any page is cheap, whatever it contains. The last is tags times characters:
-#: each tag may repeat the attributes of all formatting before it, at 40 bytes for a character.
-FEW_TAGS, FEW_CHARS, FEW_COPIES = 1_000, 100_000, 4_000_000
-#: Below these, checking whether a page is plain takes a few milliseconds.
-SOME_TAGS, SOME_CHARS = 5_000, 1_000_000
+#: Below all of these any page is cheap, whatever it contains: 5,000 tags take 40 ms if each is
+#: inside the one before. The last is tags times characters: each tag may repeat the attributes of
+#: all formatting before it, at 40 bytes for a character.
+FEW_TAGS, FEW_CHARS, FEW_COPIES = 5_000, 100_000, 4_000_000
+#: Start tags times characters: as each end tag may look at all that is open, 70 ms.
+FEW_STEPS: Final = 240_000_000
+#: Below it and FEW_TAGS, checking whether a page is plain takes some milliseconds.
+SOME_CHARS: Final = 1_000_000
 #: In longer texts tags are counted before they are parsed; in shorter ones counting saves nothing,
 #: and costs a third of the time of parsing.
 UNCOUNTED_CHARS: Final = 250_000
@@ -89,6 +92,7 @@ _CLOSED_BY: Final = (
 _LEAVES: Final = "a|b|code|dd|dt|em|h[1-6]|i|label|li|option|p|span|strong|td|th|tt"
 _RAW: Final = "script|style|textarea|title|xmp|iframe|noembed|noframes"
 _SPACE: Final = r"[ \t\n\f\r]"
+_NAME: Final = r"[a-zA-Z][a-zA-Z0-9-]*+"
 _NAME_ENDS: Final = r"(?=[ \t\n\f\r/>])"
 _ATTRIBUTES: Final = rf"""
     (?: (?:{_SPACE}|/)++
@@ -120,22 +124,28 @@ _FEW: Final = rf"""
 #: comment has an empty name. If there are none of those, the parser reads every `<` as it is meant:
 #: no attributes are hidden in text, nor tags in an attribute.
 _BEGUN: Final = re.compile(
-    rf"""<(?! /[a-z][a-z0-9]*+> )
-    (?: ([a-z][a-z0-9]*+)
+    rf"""<(?! /{_NAME}> )
+    (?: ({_NAME})
         (?: > | {_FEW} )
       | (?! !--[^<>]*+(?<=--)> | !(?:doctype|DOCTYPE)[^<>]*+> )
     )""",
     re.VERBOSE,
 )
 _FORMATS: Final = "|".join(sorted(_FORMATTING))
+# Spelled out: a search that ignores case compares every name to its end.
+_ANY_FORMATS: Final = re.sub("[a-z]", lambda it: f"[{it[0]}{it[0].upper()}]", _FORMATS)
+#: What the end tag of formatting around it closes or leaves alone, whether or not it was closed.
+_PIECE: Final = rf"""
+    (?: /?(?:span|var|su[bp]|kbd|samp|cite|abbr|dfn|mark) | img|w?br ){_NAME_ENDS} {_FEW}"""
 #: Formatting that may be left open: not all of it is text, images, more formatting and the like. It
 #: has no second group if it may have many attributes. What looks like a tag counts as one, wherever
 #: it is, and hides no other.
 _LOOSE: Final = re.compile(
-    rf"""<(?=[a-cefinstuA-CEFINSTU]) ((?i:{_FORMATS})){_NAME_ENDS}
+    rf"""<(?=[a-cefinstuA-CEFINSTU]) ({_ANY_FORMATS}){_NAME_ENDS}
     (?! {_FEW} [^<]*+
-        (?: <(?: (?:/?span|img|br){_NAME_ENDS} {_FEW}
-               | ({_FORMATS}){_NAME_ENDS} {_FEW} [^<]*+ </\2> ) [^<]*+ ){{0,10}}
+        (?: <(?: {_PIECE}
+               | ({_FORMATS}){_NAME_ENDS} {_FEW} [^<]*+ (?: <{_PIECE} [^<]*+ ){{0,5}} </\2> )
+            [^<]*+ ){{0,20}}
         </\1> )
     ({_FEW})?""",
     re.VERBOSE,
@@ -146,7 +156,7 @@ _SEPARATOR: Final = re.compile(r"""[\s/"']""")
 
 def is_plain(text: str) -> bool:
     """Whether the page is certain to be cheap to parse. Linear in its size."""
-    return is_small(text) or is_modest(text) or is_tidy(text) or is_orderly(text)
+    return is_small(text) or is_modest(text) or is_orderly(text)
 
 
 def is_small(text: str | bytes) -> bool:
@@ -158,24 +168,29 @@ def is_small(text: str | bytes) -> bool:
 
 
 def is_modest(text: str) -> bool:
-    """Whether it is plain at a second glance: few tags, and none repeats much formatting."""
-    return (
-        len(text) < FEW_CHARS
-        and (tags := _count_tags(text)) < FEW_TAGS
-        and _repeats_little(text, tags)
-    )
+    """Whether it is plain at a second glance: it has few tags, none of which has too many
+    attributes or repeats much formatting."""
+    if len(text) >= FEW_CHARS:
+        return is_tidy(text)
+    tags = _count_tags(text)
+    return tags < FEW_TAGS and _repeats_little(text, tags - text.count("</"))
 
 
 def is_tidy(text: str) -> bool:
-    """Whether it is plain at a third glance: it has few start tags, and each is unambiguous."""
-    if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
+    """Whether it is plain however long its text is: it has few tags, and each is unambiguous."""
+    if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= 2 * FEW_TAGS:
         return False
     begun: list[str] = _BEGUN.findall(text)
-    names, tags = set(begun), len(begun)
-    if tags >= FEW_TAGS or "" in names or begun.count("body") + begun.count("html") > MAX_ROOTS:
+    tags = len(begun)
+    if tags >= FEW_TAGS or "" in begun or _count_names(begun, _ROOTS) > MAX_ROOTS:
         return False
-    formatting = sum(begun.count(name) for name in names & _FORMATTING)
-    return tags * formatting <= MAX_REPEATED or _repeats_little(text, tags)
+    if tags * len(text) > FEW_STEPS and text.count("</") >= FEW_TAGS:
+        return False
+    return tags * _count_names(begun, _FORMATTING) <= MAX_REPEATED or _repeats_little(text, tags)
+
+
+def _count_names(begun: list[str], names: Collection[str]) -> int:
+    return sum(begun.count(name) for name in set(begun) if name.lower() in names)
 
 
 def _repeats_little(text: str, tags: int) -> bool:
@@ -200,7 +215,7 @@ def is_orderly(text: str) -> bool:
 
 def is_quickly_read(text: str | bytes) -> bool:
     """Whether `is_orderly` may run outside a thread: it may take longer than the parser."""
-    return len(text) < SOME_CHARS and _count_tags(text) < SOME_TAGS
+    return len(text) < SOME_CHARS and _count_tags(text) < FEW_TAGS
 
 
 def _count_tags(text: str | bytes) -> int:

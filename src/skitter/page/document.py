@@ -25,7 +25,6 @@ from skitter.fetch.nesting import (
     is_plain,
     is_quickly_read,
     is_small,
-    is_tidy,
 )
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
@@ -162,7 +161,7 @@ class Document:
     def _is_plain_at_once(self) -> bool:
         """Avoids a thread, which would cost more than the check itself for most pages."""
         text = self.text
-        if is_modest(text) or is_tidy(text) or (is_quickly_read(self.body) and is_orderly(text)):
+        if is_modest(text) or (is_quickly_read(self.body) and is_orderly(text)):
             self._is_parsable = True
         return self._is_parsable is True
 
