@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from skitter.fetch import nesting
-from skitter.fetch.nesting import is_modest, is_plain, is_small, is_tidy, tokens
+from skitter.fetch.nesting import is_modest, is_plain, is_small, is_tidy
 from skitter.fetch.trial import can_be_parsed
 from skitter.page import Page, TooComplex
 
@@ -91,30 +91,9 @@ def test_a_page_that_would_stop_the_parser_is_refused(name):
     "part", ["<!--", "<!-", "<", "</", "<script>", "<script", "<a b='", "<a '", "x "]
 )
 def test_ten_megabytes_of_anything_are_read_once(part):
-    """Read twice from every place, they would take days."""
-    text = flood(part)
-
-    assert sum(token.end() - token.start() for token in tokens(text)) <= len(text)
-    is_plain(text)
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        "<div><a href=x>text</a></div>",
-        "<p>text<br></p>",
-        "<li><img src=x></li>",
-        "<table><tr><td><input type=text></table>",
-        "<table><tr><td><font size=2>text<tr><td><b>text</table>",
-        "<script>if (a<b && c<d) x='<div>'</script>",
-        "<!-- <div><div> -->",
-        "<svg viewBox='0 0 1 1'><title>x</title><path d=\"M0 0\"/><g><circle r=1 /></g></svg>",
-        "<div><span>text</div>",
-        "<ul><li>one<li>two</ul>",
-    ],
-)
-def test_a_long_page_of_an_ordinary_kind_is_plain(part):
-    assert is_plain(f"<html><body>{part * 5000}")
+    """Read again from every tag, they would take hours."""
+    is_plain(flood(part))
+    is_tidy(part * 1_000 + "x " * (SIZE // 2))
 
 
 @pytest.mark.parametrize(
@@ -177,51 +156,24 @@ def test_what_can_be_read_in_two_ways_is_not_tidy(part):
 
 
 @pytest.mark.parametrize(
-    "part", ["<p>text<br>", "<li><img src=x>", "<option value=1>one", "<div><span><b>text</div>"]
+    "part",
+    [
+        "<p>text<br>",
+        "<li><img src=x>",
+        "<option value=1>one",
+        "<div><span><b>text</div>",
+        "<div><a href=x>text</a></div>",
+        "<table><tr><td><font size=2>text<tr><td><b>text</table>",
+        "<script>if (a<b && c<d) x='<div>'</script>",
+        "<svg viewBox='0 0 1 1'><title>x</title><path d=\"M0 0\"/><g><circle r=1 /></g></svg>",
+        "<ul><li>one<li>two</ul>",
+    ],
 )
-def test_a_page_that_leaves_out_end_tags_is_tried_and_taken(part):
+def test_a_page_of_many_tags_is_tried_and_taken(part):
     text = f"<html><body>{part * 5000}"
 
     assert not is_plain(text)
     assert can_be_parsed(text)
-
-
-_NAMES = [
-    *("div", "p", "b", "a", "font", "span", "li", "ul", "h1", "form", "button", "nobr", "x"),
-    *("table", "tr", "td", "caption", "select", "option", "template", "object", "frameset"),
-    *("svg", "g", "math", "mi", "foreignObject", "body", "html", "br", "img"),
-    *("script", "title", "style", "textarea", "section", "dd", "dt", "h2", "ol", "th", "tbody"),
-    *("optgroup", "input", "hr", "ruby", "rt"),
-]
-_TAGS = st.one_of(
-    st.sampled_from(_NAMES).map(lambda name: f"<{name}>"),
-    st.sampled_from(_NAMES).map(lambda name: f"</{name}>"),
-    st.sampled_from(["<!--", "-->", "<!-->", "x", "<g a=x/>", "<g a='1' />", "<p a='", "'>", '">']),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(parts=st.lists(_TAGS, max_size=12), times=st.just(150))
-@example(parts=["<div>", "<table>", "</div>"], times=150)
-@example(parts=["<svg>", "<g a=x/>"], times=150)
-@example(parts=["<div>", "</p>", "<p>"], times=150)
-@example(parts=["<li>", "<li>", "</li>", "<div>", "</li>"], times=150)
-@example(parts=["<h2>", "<span>", "<h1>", "<div>", "</h2>"], times=150)
-@example(parts=["<button>", "<div>", "</button>", "<section>", "</div>", "</button>"], times=150)
-@example(parts=["<form>", "<table>", "<form>", "</form>", "</table>", "</form>"], times=150)
-@example(parts=["<table>", "<td>", "<div>", "</tr>", "<section>", "</div>", "</table>"], times=150)
-def test_no_page_is_deeper_or_larger_than_it_was_counted(parts, times):
-    """Plain by small limits: then it must be small in the parser, too."""
-    text = "".join(parts) * times
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nesting, "FEW_TAGS", 0)
-        patch.setattr(nesting, "DEEPEST", 10)
-        patch.setattr(nesting, "MAX_ELEMENTS", 2_000)
-        plain = is_plain(text)
-    if plain:
-        # <td> may bring <tbody> and <tr>. Formatting that nobody closes is opened again, one more
-        # each time: n of them are n * n / 2 elements.
-        assert depth_of(text) <= 3 * 10 + 10 + 63
 
 
 _BEGIN = [f"<{name} #>" for name in ("b", "a", "i", "font", "code", "B")]
@@ -252,10 +204,3 @@ def test_no_page_repeats_more_formatting_than_was_counted(parts):
         # An end tag in the wrong place may copy up to eight elements (HTML 13.2.6.4.7).
         made = LexborHTMLParser(text).css("b,a,i,font,code")
         assert len(made) <= 400 + 80 * (begun + 8 * ended)
-
-
-def depth_of(text: str) -> int:
-    deepest, level = 0, [LexborHTMLParser(text).root]
-    while level := [child for node in level if node for child in node.iter()]:
-        deepest += 1
-    return deepest

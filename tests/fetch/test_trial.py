@@ -49,10 +49,18 @@ def test_a_helper_that_was_killed_is_replaced_and_no_zombie_stays():
         os.kill(pid, 0)
 
 
-def test_a_page_that_is_refused_does_not_cost_the_helper():
+@pytest.mark.parametrize("hostile", [HOSTILE, "<br>" * 2_000_000], ids=["slow", "large"])
+def test_a_page_that_is_refused_costs_the_helper_and_no_other_page(hostile):
     pid = helper_pid()
 
-    assert not can_be_parsed(HOSTILE)
+    assert not can_be_parsed(hostile)
+    assert helper_pid() != pid
+
+
+def test_pages_are_tried_by_one_helper_each_within_limits_of_its_own():
+    pid, large = helper_pid(), "<p>text" * 100_000
+
+    assert all(can_be_parsed(large) for _ in range(20))  # more than a second, and more memory
     assert helper_pid() == pid
 
 

@@ -1,9 +1,8 @@
 """Try to parse a page in another process, which may die in the attempt.
 
-A worker has threads, signal handlers and connections that a fork would share: it could wait forever
-for a lock that one of the threads held, and a Ctrl-C that reaches it would count twice here. So
-each process has one small helper, a separate program (parser.py) with nothing to share, which forks
-for each page.
+Each process has one small helper, a separate program (parser.py). Not a fork: a worker has threads,
+signal handlers and connections that a fork would share; it could wait forever for a lock that one
+of the threads held, and a Ctrl-C that reaches it would count twice here.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import IO, Final
 
 import selectolax
 
-from skitter.fetch.parser import HEADER, TAKEN
+from skitter.fetch.parser import HEADER, REFUSED, TAKEN, TIME_IS_UP
 
 #: The helper limits CPU time. This is for a helper that hangs, not for a busy machine.
 LONGEST_S: Final = 60.0
@@ -66,20 +65,21 @@ class _Helper:
             answer = self._process.stdout.read(1) if _answers(self._process.stdout) else b""
         except BrokenPipeError:
             answer = b""
-        if not answer:
-            self.end()
+        if answer != TAKEN and self.end() == -TIME_IS_UP:
+            return REFUSED
         return answer
 
-    def end(self) -> None:
+    def end(self) -> int | None:
+        """What it exited with."""
         process, self._process = self._process, None
         if process is None:
-            return
-        process.kill()
-        process.wait()
+            return None
+        process.kill()  # no effect if it has ended
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):  # it flushes
                     pipe.close()
+        return process.wait()
 
 
 #: By pid: a fork of this process (Celery's pool makes some) must not use the same helper.

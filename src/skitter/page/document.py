@@ -19,13 +19,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
 from skitter.fetch.markup import parse_html
-from skitter.fetch.nesting import (
-    is_modest,
-    is_orderly,
-    is_plain,
-    is_quickly_read,
-    is_small,
-)
+from skitter.fetch.nesting import is_modest, is_plain, is_small
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
 from skitter.page.links import nofollow_hrefs
@@ -154,16 +148,11 @@ class Document:
             return
         if is_small(self.body):
             self._is_parsable = True  # the text is no longer than the body, with no more tags
-        elif self.is_html and not self._is_plain_at_once():
+        elif self.is_html:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(trial.thread(), self._can_be_parsed)
-
-    def _is_plain_at_once(self) -> bool:
-        """Avoids a thread, which would cost more than the check itself for most pages."""
-        text = self.text
-        if is_modest(text) or (is_quickly_read(self.body) and is_orderly(text)):
-            self._is_parsable = True
-        return self._is_parsable is True
+            self._is_parsable = is_modest(self.text) or await loop.run_in_executor(
+                trial.thread(), trial.can_be_parsed, self.text
+            )
 
     def _can_be_parsed(self) -> bool:
         if self._is_parsable is None:
