@@ -30,7 +30,7 @@ from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageErr
 from skitter.frontier.admin.items import read_items, remove_items
 from skitter.frontier.client import process_id
 from skitter.frontier.connection import check_process
-from skitter.frontier.feed import FULL_PAUSE_S, feed
+from skitter.frontier.feed import FULL_PAUSE_S, feed, take_feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.sync import has_loop, run_sync
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
@@ -142,7 +142,8 @@ class URLQueue:
         return leases[0] if leases else None
 
     def pop_many(self, limit: int) -> list[Lease]:
-        """Up to `limit` URLs, in at most one step."""
+        """Up to `limit` URLs, in at most one step; if there are none, what was put into the job's
+        feed list meanwhile is taken first."""
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         if not self._ready:
             self._take(limit)
@@ -219,7 +220,11 @@ class URLQueue:
 
         async def turn(frontier: Frontier) -> list[Lease]:
             await self._send_done(frontier)
-            return (await frontier.lease(limit + self._ahead, ttl_s=self._lease_s)).leases
+            lease = partial(frontier.lease, limit + self._ahead, ttl_s=self._lease_s)
+            leases = (await lease()).leases
+            if not leases and await take_feed(frontier):
+                leases = (await lease()).leases
+            return leases
 
         self._leased_at = time.monotonic()
         self._ready.extend(self._run(turn(self._opened)))
