@@ -77,9 +77,7 @@ def stats(
     show_stats(rows, domain=domain, as_json=as_json)
 
 
-def show_stats(
-    rows: list[RouteRow], *, domain: str | None = None, as_json: bool = False
-) -> None:
+def show_stats(rows: list[RouteRow], *, domain: str | None = None, as_json: bool = False) -> None:
     if as_json:
         emit_json(rows)
     elif not rows:
@@ -143,7 +141,7 @@ def forget(names: Names = None, redis: Redis = None, directory: Directory = None
 
 
 def _check_known(names: list[str], used: Iterable[str]) -> None:
-    """A proxy that is configured and was not used yet may be forgotten, too: its budget is whole."""
+    """A configured proxy may be forgotten before it was used: its budget is whole."""
     known = sorted({*used, *(one.name for one in resolve().proxies)})
     for name in names:
         if name not in known:
