@@ -14,6 +14,7 @@ import typer
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.output import answer, emit_json, grid, print_progress, say
 from skitter.cli.status import show_status
+from skitter.crawl.replicas import explained, told_if_slow
 from skitter.errors import (
     BadURL,
     QueueFull,
@@ -112,7 +113,8 @@ async def _push(
                 print_progress(f"skipped {place}: {error.reason}")
                 total["bad"] += 1
         try:
-            fed = await feed(frontier, offers, wait=False)
+            with explained(job), told_if_slow(frontier, print_progress):
+                fed = await feed(frontier, offers, wait=False)
         except (QueueFull, ServerFull) as full:
             full.added += total["new"]  # from earlier batches
             if not wait or isinstance(full, ServerFull):
@@ -120,7 +122,8 @@ async def _push(
             print_progress(
                 f"{full.job} is full: {full.added:,} were added; waiting for room for the rest."
             )
-            fed = await feed(frontier, offers, wait=True)
+            with explained(job):
+                fed = await feed(frontier, offers, wait=True)
             fed[Added.NEW] += full.added - total["new"]
             fed[Added.SEEN] -= full.added - total["new"]
         total.update({str(answer): count for answer, count in fed.items()})

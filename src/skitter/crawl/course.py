@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
 from skitter.crawl.reasons import dead_reasons
+from skitter.crawl.replicas import explained
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import is_fed, open_job, purge_job
@@ -85,7 +86,9 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
         gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
         progress(f"{gone}: --fresh crawls again.")
     async with _taken_back(frontier, is_new=is_new):
-        plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
+        with explained(plan.job):
+            private = await offer_seeds(frontier, plan.spider)
+        plan = replace(plan, allow=(*plan.allow, *private))
         _check_begun(plan, now := await frontier.stats())
     if plan.left_to_others:
         progress(plan.left_to_others)
