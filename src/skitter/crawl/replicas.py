@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ from skitter.errors import ServerUnreachable
 from skitter.frontier.replication import MISSING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from skitter.frontier.frontier import Frontier
 
 #: Longer than any replica takes that is well.
