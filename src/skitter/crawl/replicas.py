@@ -25,8 +25,7 @@ def told_if_slow(frontier: Frontier, progress: Callable[[str], None]) -> Iterato
         yield
         return
     text = (
-        f"Waiting for a replica to confirm the new URLs: {frontier.job} has "
-        "durability=replicated."
+        f"Waiting for a replica to confirm the new URLs: {frontier.job} has durability=replicated."
     )
     telling = asyncio.get_running_loop().call_later(SLOW_S, progress, text)
     try:
