@@ -160,6 +160,25 @@ async def test_config_shows_routes_and_where_their_secrets_are(shop, job, skitte
     assert "hidden-word" not in str(shown)
 
 
+async def test_config_hides_a_key_that_was_written_into_an_address(
+    tmp_path, monkeypatch, skitter_here
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skitter.toml").write_text(
+        """
+        [[proxy]]
+        name = "one"
+        kind = "api"
+        url = "https://api.example/?key=hidden-word"
+        template = "url={url}&render=true&apikey=hidden-word"
+        """
+    )
+    answer = await skitter_here("config", "--json")
+    assert answer.json["proxy.one.url"]["value"] == "https://api.example/?key=***"
+    assert answer.json["proxy.one.template"]["value"] == "url={url}&render=true&apikey=***"
+    assert "hidden-word" not in answer.out + answer.err
+
+
 async def test_without_a_proxy_it_says_what_to_write(tmp_path, monkeypatch, skitter_here):
     monkeypatch.chdir(tmp_path)
     answer = await skitter_here("proxy", "test")
