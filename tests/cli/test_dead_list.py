@@ -61,7 +61,7 @@ def gone(job, server_url):
     return job
 
 
-REASONS = "Reasons there: 404: … (3); 503 Busy (1)."
+REASONS = "The reasons are: 404: … (3); 503 Busy (1)."
 
 
 @pytest.mark.parametrize("verb", ["list", "retry", "drop", "export"])

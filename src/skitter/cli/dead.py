@@ -287,7 +287,7 @@ async def _why_none(frontier: Frontier, which: Filter) -> str:
     at_such = f" at a URL that matches {which.url!r}" if which.url else ""
     return (
         f"{frontier.job}: no dead letter{at_such} has the reason {which.reason!r}. "
-        f"Reasons there: {known}{more}."
+        f"The reasons are: {known}{more}."
     )
 
 
