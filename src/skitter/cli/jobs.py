@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -29,6 +32,7 @@ from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Request
+from skitter.report import some
 from skitter.settings import check_priority
 from skitter.urls import identify
 
@@ -78,7 +82,21 @@ def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
             with file.open(encoding="utf-8", errors="surrogateescape") as stream:
                 yield from _numbered(stream, str(file))
         except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}.") from None
+            reason = str(error.strerror).lower()
+            raise UsageError(f"cannot read {file}: {reason}. Check the path of --file.") from None
+
+
+async def _next(lines: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The next lines. Ctrl-C need not wait for one: the loop would only cancel its task, which
+    happens no sooner than a line comes."""
+    await asyncio.sleep(0)  # if it was cancelled a moment ago
+    if threading.current_thread() is not threading.main_thread():
+        return list(islice(lines, BATCH))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return list(islice(lines, BATCH))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _numbered(stream: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
@@ -97,7 +115,7 @@ async def _push(
     skip_bad: bool,
 ) -> Counter[str]:
     check_priority(priority)
-    batch = list(islice(lines, BATCH))
+    batch = await _next(lines)
     if not skip_bad:
         _check_all(batch)  # before creating a job for nothing
     frontier = await create_job(server, job)
@@ -127,7 +145,7 @@ async def _push(
             fed[Added.NEW] += full.added - total["new"]
             fed[Added.SEEN] -= full.added - total["new"]
         total.update({str(answer): count for answer, count in fed.items()})
-        batch = list(islice(lines, BATCH))
+        batch = await _next(lines)
     return total
 
 
@@ -143,9 +161,10 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
     if place == "argument":
         return error
     before = total["new"] + total["seen"]
+    taken = f"{some(before, 'URL')} before it went in, and may be pushed again without harm."
     return UsageError(
-        f"{place}: {error} {before:,} URLs before it were taken; pushing them again is harmless. "
-        "Use --skip-bad to leave such lines out."
+        f"{place}: {error} {taken if before else 'Nothing was added.'} Correct the line, or leave "
+        "such lines out with --skip-bad."
     )
 
 
