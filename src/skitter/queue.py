@@ -26,7 +26,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
-from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError
+from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError, did_you_mean
 from skitter.frontier.admin.items import read_items, remove_items
 from skitter.frontier.client import process_id
 from skitter.frontier.connection import check_process
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from skitter.frontier.completions import Sealed
 
 T = TypeVar("T")
+#: What `push` takes, with the URL.
+FIELDS = frozenset({*Request.__struct_fields__, "dont_filter"})
 
 
 class URLQueue:
@@ -115,8 +117,10 @@ class URLQueue:
         fields of `Request`: method, headers, body, meta, depth, ... and `dont_filter=True`, which
         adds the URL even if it is known.
         """
-        if request and (strange := request.keys() - {*Request.__struct_fields__, "dont_filter"}):
-            raise UsageError(f"a request has no {', '.join(sorted(strange))}: see skitter.Request.")
+        if request and (strange := request.keys() - FIELDS):
+            name = min(strange)
+            hint = did_you_mean(name, FIELDS) or "see skitter.Request."
+            raise UsageError(f"a request has no {name!r}: {hint}")
         return self._push([_request(url, priority=priority, **request)], wait=wait) == 1
 
     def push_many(

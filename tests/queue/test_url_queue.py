@@ -299,7 +299,10 @@ def test_a_mistake_of_the_caller_is_answered_in_a_sentence(queue):
         "leave one of them out": lambda: queue.push(
             "https://b.test/", unique="x", dont_filter=True
         ),
-        "a request has no foo": lambda: queue.push("https://b.test/", foo=1),
+        "a request has no 'prioritty': did you mean priority?": lambda: queue.push(
+            "https://b.test/", prioritty=1
+        ),
+        "a request has no 'foo': see": lambda: queue.push("https://b.test/", foo=1),
     }
     for sentence, mistake in mistakes.items():
         with pytest.raises(UsageError, match=sentence):
