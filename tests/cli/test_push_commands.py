@@ -48,3 +48,23 @@ def test_one_ctrl_c_ends_a_push_that_waits_for_lines(skitter, job, server_url):
         assert push.wait(PATIENCE_S) == 130
         assert push.stderr is not None
         assert push.stderr.read() == ""
+
+
+def test_lines_are_pushed_as_they_come(skitter, job, server_url):
+    with Child(
+        [sys.executable, "-m", "skitter", "push", job, "-", "--skip-bad"],
+        env={**os.environ, "SKITTER_REDIS_URL": server_url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as push:
+        assert push.stdin is not None
+        push.stdin.write("https://a.test/1\n\nhttps://a.test/")
+        push.stdin.flush()
+        until(lambda: skitter("status", job, "--json").out.find('"pending": 1') > 0)
+        push.stdin.write("2\nno-url\nhttps://a.test/ü")
+        out, err = push.communicate(timeout=PATIENCE_S)
+
+    assert (push.returncode, out) == (0, f"{job}: 3 new, 0 already seen, 1 bad\n")
+    assert err.startswith("skipped standard input, line 4: ")

@@ -8,9 +8,9 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -37,6 +37,10 @@ from skitter.settings import check_priority
 from skitter.urls import identify
 
 BATCH = 2000
+CHUNK_BYTES = 2**16
+#: A line and its place, for messages; None: the next line is still to be written.
+Line = tuple[str, str]
+Lines = Iterator[Line | None]
 
 
 def push(
@@ -68,13 +72,13 @@ def push(
     answer({"job": job, **pushed}, sentence, as_json=as_json)
 
 
-def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
+def _lines(urls: list[str], file: Path | None) -> Lines:
     """Each URL with the place it came from, for messages."""
     if not urls and file is None:
         raise UsageError("no URLs were given: name some, use --file, or - for standard input.")
     for url in urls:
         if url == "-":
-            yield from _numbered(sys.stdin, "standard input")
+            yield from _numbered(_arriving(sys.stdin), "standard input")
         else:
             yield "argument", url
     if file is not None:
@@ -86,21 +90,54 @@ def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
             raise UsageError(f"cannot read {file}: {reason}. Check the path of --file.") from None
 
 
-async def _next(lines: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
+async def _next(lines: Lines) -> list[Line]:
     """The next lines. Ctrl-C need not wait for one: the loop would only cancel its task, which
     happens no sooner than a line comes."""
     await asyncio.sleep(0)  # if it was cancelled a moment ago
     if threading.current_thread() is not threading.main_thread():
-        return list(islice(lines, BATCH))
+        return _batch(lines)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return list(islice(lines, BATCH))
+        return _batch(lines)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _numbered(stream: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(stream, 1):
+def _batch(lines: Lines) -> list[Line]:
+    """At most BATCH lines; fewer if the next one is still to be written."""
+    batch: list[Line] = []
+    for line in lines:
+        if line is not None:
+            batch.append(line)
+        if len(batch) == BATCH or (line is None and batch):
+            break
+    return batch
+
+
+def _arriving(stream: TextIO) -> Iterator[str | None]:
+    """Lines as they come, and None when there are no more for now: `tail -f FILE | skitter push
+    JOB -` need not wait for a full batch."""
+    if not isinstance(stream, TextIOWrapper):
+        yield from stream
+        return
+    begun: list[bytes] = []  # a line that does not end yet
+    while chunk := stream.buffer.read1(CHUNK_BYTES):
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join([*begun, line]).decode("utf-8", "surrogateescape")
+            begun = []
+        begun.append(rest)
+        yield None
+    yield b"".join(begun).decode("utf-8", "surrogateescape")
+
+
+def _numbered(stream: Iterable[str | None], name: str) -> Lines:
+    number = 0
+    for line in stream:
+        if line is None:
+            yield None
+            continue
+        number += 1
         if line.strip():
             yield f"{name}, line {number:,}", line.strip()
 
@@ -108,7 +145,7 @@ def _numbered(stream: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
 async def _push(
     server: Server,
     job: str,
-    lines: Iterator[tuple[str, str]],
+    lines: Lines,
     *,
     priority: int,
     wait: bool,
@@ -149,7 +186,7 @@ async def _push(
     return total
 
 
-def _check_all(batch: list[tuple[str, str]]) -> None:
+def _check_all(batch: list[Line]) -> None:
     for place, url in batch:
         try:
             identify(url)
