@@ -26,11 +26,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
-from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError
+from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError, did_you_mean
 from skitter.frontier.admin.items import read_items, remove_items
 from skitter.frontier.client import process_id
 from skitter.frontier.connection import check_process
-from skitter.frontier.feed import FULL_PAUSE_S, feed
+from skitter.frontier.feed import FULL_PAUSE_S, feed, take_feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.sync import has_loop, run_sync
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from skitter.frontier.completions import Sealed
 
 T = TypeVar("T")
+#: What `push` takes, with the URL.
+FIELDS = frozenset({*Request.__struct_fields__, "dont_filter"})
 
 
 class URLQueue:
@@ -115,8 +117,10 @@ class URLQueue:
         fields of `Request`: method, headers, body, meta, depth, ... and `dont_filter=True`, which
         adds the URL even if it is known.
         """
-        if request and (strange := request.keys() - {*Request.__struct_fields__, "dont_filter"}):
-            raise UsageError(f"a request has no {', '.join(sorted(strange))}: see skitter.Request.")
+        if request and (strange := request.keys() - FIELDS):
+            name = min(strange)
+            hint = did_you_mean(name, FIELDS) or "see skitter.Request."
+            raise UsageError(f"a request has no {name!r}: {hint}")
         return self._push([_request(url, priority=priority, **request)], wait=wait) == 1
 
     def push_many(
@@ -142,7 +146,8 @@ class URLQueue:
         return leases[0] if leases else None
 
     def pop_many(self, limit: int) -> list[Lease]:
-        """Up to `limit` URLs, in at most one step."""
+        """Up to `limit` URLs, in at most one step; if there are none, what was put into the job's
+        feed list meanwhile is taken first."""
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         if not self._ready:
             self._take(limit)
@@ -219,7 +224,11 @@ class URLQueue:
 
         async def turn(frontier: Frontier) -> list[Lease]:
             await self._send_done(frontier)
-            return (await frontier.lease(limit + self._ahead, ttl_s=self._lease_s)).leases
+            lease = partial(frontier.lease, limit + self._ahead, ttl_s=self._lease_s)
+            leases = (await lease()).leases
+            if not leases and await take_feed(frontier):
+                leases = (await lease()).leases
+            return leases
 
         self._leased_at = time.monotonic()
         self._ready.extend(self._run(turn(self._opened)))

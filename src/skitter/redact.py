@@ -25,6 +25,8 @@ _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ a
 
 _PLACEHOLDERS: Final = ("USER:PASSWORD", ":PASSWORD")  # in messages that say how to write a URL
 
+_OF_TEMPLATE: Final = "{secret}"  # where a proxy's template has it
+
 _SECRET_ENDINGS: Final = (
     "password", "passwd", "passphrase", "secret", "apikey", "token", "secretkey", "privatekey",
     "credential", "credentials", "signature", "jwt", "hmac", "accesskey",
@@ -35,11 +37,16 @@ _PLACES: Final = ("pagetoken", "nexttoken", "continuationtoken")
 _SECRET_NAMES: Final = frozenset(
     {"pwd", "pass", "auth", "authorization", "cookie", "cookies", "sig"}
 )
+#: Ordinary in URLs of pages, but keys in those of services that we use: webhooks, proxies.
+_SERVICE_NAMES: Final = frozenset({"key", "code", "access", "sign"})
+#: In the path of a webhook, such as those of Slack and Discord, a part this long is its secret.
+_LONG_PART: Final = 18
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
 
 
-def redact(url: str) -> str:
-    """The URL, DSN or path without passwords, before the host or in the query."""
+def redact(url: str, *, also: frozenset[str] = frozenset()) -> str:
+    """The URL, DSN or path without passwords, before the host or in the query. `also`: further
+    names of secret parameters."""
     begins = _BEGINNING.match(url)
     assert begins is not None  # every part of it may be empty
     scheme, rest = (begins[1] or "").lower(), url[begins.end() :]
@@ -51,7 +58,23 @@ def redact(url: str) -> str:
         if shown is None:
             return begins[0] + MASK
         rest = shown
-    return begins[0] + _hide_parameters(rest)
+    return begins[0] + _hide_parameters(rest, also)
+
+
+def redact_service(url: str) -> str:
+    """The address of a proxy or another service, whose key may have a plain name."""
+    return redact(url, also=_SERVICE_NAMES)
+
+
+def redact_webhook(url: str) -> str:
+    """The address of a webhook, which may be all that it takes to post there."""
+    shown, mark, query = redact_service(url).partition("?")
+    begins = _BEGINNING.match(shown)
+    assert begins is not None  # as above
+    host, *path = shown[begins.end() :].split("/")
+    parts = [host, *(MASK if len(part) >= _LONG_PART else part for part in path)]
+    hidden = re.sub(r"=[^&]*+", f"={MASK}", query)
+    return begins[0] + "/".join(parts) + mark + hidden
 
 
 def parse_problem(error: ValueError, url: str) -> str:
@@ -140,25 +163,25 @@ def _hide_user(scheme: str, rest: str) -> str | None:
     return f"{shown}@{hosts}{slash}{path}{mark}{query}"
 
 
-def _hide_parameters(rest: str) -> str:
+def _hide_parameters(rest: str, also: frozenset[str]) -> str:
     """In the query, and in the fragment, where OAuth logins leave their tokens."""
     begins = _QUERY.search(rest)
     if not begins or "=" not in rest:
         return rest
     parts = rest[begins.start() :].split("&")
-    return rest[: begins.start()] + "&".join(map(_hide_value, parts))
+    return rest[: begins.start()] + "&".join(_hide_value(part, also) for part in parts)
 
 
-def _hide_value(part: str) -> str:
+def _hide_value(part: str, also: frozenset[str]) -> str:
     """Up to the next &: some parsers end a value at `?`, `#` or `;`, others take them as part."""
     for name in _NAME.finditer(part):
-        if _is_secret(unquote_plus(name[1])):
+        if _is_secret(unquote_plus(name[1]), also) and part[name.end() :] != _OF_TEMPLATE:
             return part[: name.end()] + MASK
     return part
 
 
-def _is_secret(name: str) -> bool:
+def _is_secret(name: str, also: frozenset[str] = frozenset()) -> bool:
     plain = re.sub(r"[-_.\s]", "", name.lower())
     if plain.endswith(_PLACES):
         return False
-    return plain in _SECRET_NAMES or plain.endswith(_SECRET_ENDINGS)
+    return plain in _SECRET_NAMES or plain in also or plain.endswith(_SECRET_ENDINGS)

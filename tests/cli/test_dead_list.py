@@ -9,6 +9,7 @@ import sys
 import pytest
 from rich.console import Console
 
+from skitter import URLQueue
 from skitter.cli import console, dead
 from skitter.cli.dead import _cells
 from skitter.model import DeadLetter, Request
@@ -46,3 +47,40 @@ def test_a_line_break_in_a_message_looks_like_no_other_letter(monkeypatch, width
 
     assert not re.search(r"^(\x1b\[\d+m)*https://", shown.getvalue(), re.MULTILINE)
     assert "https://a.test/" in shown.getvalue()
+
+
+@pytest.fixture
+def gone(job, server_url):
+    """Three pages that were not found, at addresses of their own, and one that was busy."""
+    with URLQueue(job, redis=server_url) as queue:
+        for host in ("a", "b", "c", "d"):
+            queue.push(f"https://{host}.test/")
+        while task := queue.pop():
+            busy = task.host == "d.test"
+            queue.fail(task, "503 Busy" if busy else f"404: {task.url}", retry=False)
+    return job
+
+
+REASONS = "The reasons are: 404: … (3); 503 Busy (1)."
+
+
+@pytest.mark.parametrize("verb", ["list", "retry", "drop", "export"])
+def test_a_reason_that_no_letter_has_is_answered_with_those_that_there_are(
+    skitter, gone, verb, tmp_path
+):
+    to = ["--to", str(tmp_path / "dead.jsonl")] if verb == "export" else []
+    said = skitter("dead", verb, gone, "--reason", "418", *to)
+    assert (said.exit_code, said.err) == (0, "")
+    assert said.out == f"{gone}: no dead letter has the reason '418'. {REASONS}\n"
+    both = skitter("dead", verb, gone, "--reason", "503", "--match", "https://a*", *to)
+    at_a = "no dead letter at a URL that matches 'https://a*' has the reason '503'"
+    assert both.out == f"{gone}: {at_a}. {REASONS}\n"
+    url = skitter("dead", verb, gone, "--match", "nowhere", *to).out
+    assert url.startswith(f"{gone}: no dead letter has a URL that matches 'nowhere': ")
+
+
+def test_a_reason_may_be_copied_from_the_list_of_those_that_there_are(skitter, gone):
+    assert skitter("dead", "retry", gone, "--reason", "404: …").out == f"{gone}: 3 retried.\n"
+    assert skitter("dead", "retry", gone, "--reason", "418", "--json").json["retried"] == 0
+    skitter("dead", "drop", gone, "--all")
+    assert skitter("dead", "retry", gone, "--reason", "418").out == f"{gone}: no dead letters.\n"

@@ -444,7 +444,7 @@ def test_a_dead_letter_that_cannot_be_read_is_shown_and_dropped_and_stays_dead(
     dropped = skitter("dead", "drop", dead_job, one["fingerprint"])
 
     assert f"unreadable, {one['fingerprint']}" in listed.out
-    assert retried.out == f"{dead_job}: 0 retried.\n"
+    assert retried.out == (f"{dead_job}: 0 retried. 1 is not a request and can only be dropped.\n")
     assert dropped.out == f"{dead_job}: 1 dropped.\n"
     assert skitter("audit", dead_job).exit_code == 0
 

@@ -138,3 +138,31 @@ async def test_a_job_that_is_purged_ends_its_loader_with_one_sentence(
     assert process.returncode == 2
     assert err.decode().strip().splitlines()[-1].startswith("skitter: there is no job")
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nobody", "--to", "x.db"], "there is no job 'nobody'"),
+        (["{job}", "--to", "x.what"], "'x.what' is not a known kind of sink"),
+    ],
+)
+def test_what_cannot_begin_is_not_announced(skitter, job, tmp_path, monkeypatch, words, says):
+    monkeypatch.chdir(tmp_path)
+    skitter("create", job)
+    answer = skitter("load", *(word.format(job=job) for word in words))
+
+    assert answer.exit_code == 2
+    assert says in answer.err
+    assert "Loading" not in answer.err
+
+
+def test_an_export_of_items_that_wait_on_the_server_is_answered_with_how_to_get_them(
+    skitter, job, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    answer = skitter("export", job, "--to", "x.csv")
+
+    assert answer.exit_code == 2
+    assert f"there is no database {job}.db: name the one to read with --from" in answer.err
+    assert f"`skitter load {job} --to FILE`" in answer.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from disks import fill_disk, mount_disk, unmount_disk
 from skitter.spider import load_spider
 
 
@@ -53,6 +54,22 @@ def test_nothing_is_overwritten_and_nothing_is_half_written(skitter, tmp_path, t
     assert answer.exit_code == 2
     assert f"{taken} exists, and nothing was written" in answer.err.replace("\n", "")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_full_disk_is_left_without_half_a_spider(skitter, tmp_path):
+    place = tmp_path / "disk"
+    if why := mount_disk(place, size="1m"):
+        pytest.skip(f"cannot mount a small disk here, which takes root: {why}")
+    try:
+        filler = fill_disk(place)
+        answer = skitter("new", "shop", "--dir", str(place))
+        left = list(place.iterdir())
+    finally:
+        unmount_disk(place)
+
+    assert answer.exit_code == 2
+    assert "no space left on device. Choose another place with --dir." in answer.err
+    assert left == [filler]
 
 
 @pytest.mark.parametrize(

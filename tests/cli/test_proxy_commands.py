@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
@@ -10,6 +11,7 @@ import pytest
 from fetch.site import reply, serve
 from proxies import Proxy, open_proxy
 from skitter.cli.proxy import show_stats
+from skitter.crawl.routes import RouteRow
 
 ADDRESS = b'{"ip": "203.0.113.9", "country": "DE"}'
 PAGES = {"/me": reply(ADDRESS), "/a": reply(b"<title>Books</title>" + b"x" * 400)}
@@ -76,16 +78,16 @@ async def test_bench_compares_and_recommends_and_stats_remember(shop, job, skitt
     answer = await skitter_here("proxy", "bench", f"http://{shop}/a", "--times", "4", "--json")
     rows = {row["proxy"].removesuffix(f"-{job}"): row for row in answer.json["routes"]}
     assert answer.json["recommended"] == f"good-{job}"
-    assert (rows["good"]["good"], rows["good"]["success"]) == (4, "100%")
-    assert rows["good"]["per 1,000 good"] == "2"
-    assert rows["dear"]["per 1,000 good"] == "500"
+    assert (rows["good"]["good"], rows["good"]["success"]) == (4, 1.0)
+    assert rows["good"]["cost_per_1000_good"] == 2
+    assert rows["dear"]["cost_per_1000_good"] == 500
     assert (rows["banned"]["bans"], rows["banned"]["good"]) == (4, 0)
-    assert rows["dead"]["proxy faults"] >= 1
+    assert rows["dead"]["proxy_faults"] >= 1
 
     known = (await skitter_here("proxy", "stats", "--domain", shop, "--json")).json
     found = {row["proxy"].removesuffix(f"-{job}"): row for row in known}
     assert (found["good"]["good"], found["good"]["cost"]) == (4, 0.008)
-    assert (found["banned"]["bans"], found["banned"]["success"]) == (4, "0%")
+    assert (found["banned"]["bans"], found["banned"]["success"]) == (4, 0.0)
     unknown = await skitter_here("proxy", "stats", "--domain", "nobody.example")
     assert unknown.out == "No page of nobody.example has come through a proxy yet.\n"
     totals = (await skitter_here("proxy", "stats")).out
@@ -96,10 +98,48 @@ async def test_bench_compares_and_recommends_and_stats_remember(shop, job, skitt
     assert f"(all)   good-{job}" not in (await skitter_here("proxy", "stats")).out
 
 
+async def test_what_programs_read_has_keys_and_numbers_for_programs(shop, job, skitter_here):
+    bench = await skitter_here("proxy", "bench", f"http://{shop}/a", "--times", "1", "--json")
+    stats = await skitter_here("proxy", "stats", "--json")
+    rows = [*bench.json["routes"], *stats.json]
+    assert all(name.isidentifier() and name.islower() for row in rows for name in row)
+    numbers = ("page_faults", "proxy_faults", "success", "cost_per_1000_good")
+    for row in rows:
+        assert all(isinstance(row[name], int | float | None) for name in numbers)
+    good = next(one for one in stats.json if one["proxy"] == f"good-{job}")
+    assert (good["domain"], good["success"], good["cost_per_1000_good"]) == ("(all)", 1.0, 2.0)
+
+
+async def test_what_is_not_known_cannot_be_forgotten(shop, job, skitter_here, tmp_path):
+    await skitter_here("proxy", "test", f"good-{job}")
+    nobody = await skitter_here("proxy", "forget", "NOPE")
+    assert (nobody.exit_code, nobody.out) == (2, "")
+    assert "nothing is known about a proxy 'NOPE': known are " in nobody.err
+    assert f"good-{job}" in nobody.err
+    both = await skitter_here("proxy", "forget", f"good-{job}", "NOPE")
+    assert both.exit_code == 2
+    totals = (await skitter_here("proxy", "stats")).out
+    assert re.search(rf"\(all\) +good-{job} ", totals)  # nothing was forgotten
+    (tmp_path / "skitter.toml").unlink()  # what is known need not be configured any more
+    for _ in range(2):  # what was learned about its domains is still known
+        forgot = await skitter_here("proxy", "forget", f"good-{job}")
+        assert (forgot.exit_code, forgot.out) == (0, f"forgot what good-{job} spent.\n")
+
+
 def test_stats_fit_on_eighty_columns(capsys):
-    counts = {"good": 12_345, "bans": 1_234, "page faults": 1_200, "proxy faults": 34}
-    sums = {"success": "100%", "MB": 1234.5, "cost": 123.4567, "per 1,000 good": "9999"}
-    show_stats([{"domain": "shop.example.com", "proxy": "brightdata", **counts, **sums}])
+    row = RouteRow(
+        domain="shop.example.com",
+        proxy="brightdata",
+        good=12_345,
+        bans=1_234,
+        page_faults=1_200,
+        proxy_faults=34,
+        success=1.0,
+        mb=1234.5,
+        cost=123.4567,
+        cost_per_1000_good=9999.0,
+    )
+    show_stats([row])
     head, row = capsys.readouterr().out.splitlines()
     assert max(len(head.rstrip()), len(row.rstrip())) <= 80
     assert head.split("faults")[0].split() == ["domain", "proxy", "good", "bans"]
@@ -118,6 +158,25 @@ async def test_config_shows_routes_and_where_their_secrets_are(shop, job, skitte
     shown = (await skitter_here("config", "--json")).json
     assert shown[f"proxy.dear-{job}.secret"]["value"] == "env:THE_WORD"
     assert "hidden-word" not in str(shown)
+
+
+async def test_config_hides_a_key_that_was_written_into_an_address(
+    tmp_path, monkeypatch, skitter_here
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skitter.toml").write_text(
+        """
+        [[proxy]]
+        name = "one"
+        kind = "api"
+        url = "https://api.example/?key=hidden-word"
+        template = "url={url}&render=true&apikey=hidden-word"
+        """
+    )
+    answer = await skitter_here("config", "--json")
+    assert answer.json["proxy.one.url"]["value"] == "https://api.example/?key=***"
+    assert answer.json["proxy.one.template"]["value"] == "url={url}&render=true&apikey=***"
+    assert "hidden-word" not in answer.out + answer.err
 
 
 async def test_without_a_proxy_it_says_what_to_write(tmp_path, monkeypatch, skitter_here):

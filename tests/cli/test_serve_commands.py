@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from skitter.frontier.admin.tokens import SHAPE
 
 
@@ -39,3 +41,21 @@ def test_half_a_certificate_is_refused(skitter):
     assert "both" in skitter("serve", "--tls-cert", "x.pem").err
     missing = skitter("serve", "--tls-cert", "x.pem", "--tls-key", "y.pem")
     assert (missing.exit_code, "PEM" in missing.err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["https://tools.example", "tools.example:8443", "tools.example/x"])
+def test_a_name_that_no_browser_sends_is_refused(skitter, name):
+    answer = skitter("serve", "--port", "0", "--allow-host", name)
+
+    assert answer.exit_code == 2
+    assert "--allow-host must be a name without scheme, port and path" in answer.err
+
+
+def test_what_is_no_certificate_is_told_without_a_line_of_source_code(skitter, tmp_path):
+    file = tmp_path / "x.pem"
+    file.write_text("none")
+    answer = skitter("serve", "--tls-cert", str(file), "--tls-key", str(file))
+
+    assert answer.exit_code == 2
+    assert "_ssl.c" not in answer.err
+    assert "both as PEM" in answer.err

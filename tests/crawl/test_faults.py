@@ -166,14 +166,32 @@ def test_a_plain_kill_is_a_clean_stop(machine, until):
     assert_complete(machine, machine.shop)
 
 
-def test_a_spider_without_start_urls_says_so_and_ends(machine):
+@pytest.mark.parametrize("start", ["()", "lambda: iter(())"])
+def test_a_spider_without_start_urls_says_so_and_leaves_no_job(machine, start):
     (machine.folder / "none.py").write_text(
-        "from skitter import Spider\nspider = Spider('none')\n@spider.page\ndef page(page): pass\n"
+        "from skitter import Spider\n"
+        f"spider = Spider('none', start={start})\n"
+        "@spider.page\ndef page(page): pass\n"
     )
     done = machine.call("run", "none.py", timeout_s=60)
 
     assert done.returncode == 2
     assert "has no start URL, so there is nothing to fetch" in done.stderr
+    assert json.loads(machine.call("status", "--json").stdout) == []
+    if start == "()":
+        assert not (machine.folder / "none.db").exists()
+
+
+def test_a_crawl_is_not_discarded_for_a_spider_without_start_urls(machine):
+    (machine.folder / "none.py").write_text(
+        "from skitter import Spider\nspider = Spider('none')\n@spider.page\ndef page(page): pass\n"
+    )
+    machine.call("push", "none", machine.shop.url)
+    done = machine.call("run", "none.py", "--fresh", "--yes", timeout_s=60)
+
+    assert done.returncode == 2
+    assert "has no start URL, so there is nothing to fetch" in done.stderr
+    assert json.loads(machine.call("status", "none", "--json").stdout)["pending"] == 1
 
 
 @chaos

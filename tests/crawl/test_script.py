@@ -17,7 +17,8 @@ import pytest
 
 from skitter import Page, Politeness, Spider
 from skitter.errors import SpiderError, UsageError
-from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
+from skitter.frontier.keys import feed_key
 from skitter.settings import Layout
 from waiting import until
 
@@ -190,3 +191,21 @@ def test_ctrl_c_stops_a_script_in_order_and_it_resumes(site, short_dir):
     assert 2 < stopped["pages"] < PAGES
     assert (second["finished"], second["pages"], second["items"]) == (True, PAGES, PAGES)
     assert second["pages_now"] == PAGES - stopped["pages"]
+
+
+async def test_a_spider_without_start_urls_crawls_what_others_have_put_into_the_feed(
+    site, server_url, server, job, tmp_path
+):
+    """Even before there is a job."""
+    spider = make_spider(job, site)
+    spider.start = []
+    out = tmp_path / "items.db"
+    with pytest.raises(SpiderError, match="has no start URL"):
+        await spider.run(str(out), redis=server_url)
+    assert job not in await list_jobs(server)
+    assert not out.exists()
+
+    await server.command("LPUSH", feed_key(job), f"{site}/0")
+    settings = {"limits.max_pages": 2, "fetch.allow_hosts": [site.removeprefix("http://")]}
+    report = await spider.run(str(out), redis=server_url, settings=settings)
+    assert report.pages == 2

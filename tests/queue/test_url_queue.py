@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from skitter import (
     Added,
@@ -298,7 +299,10 @@ def test_a_mistake_of_the_caller_is_answered_in_a_sentence(queue):
         "leave one of them out": lambda: queue.push(
             "https://b.test/", unique="x", dont_filter=True
         ),
-        "a request has no foo": lambda: queue.push("https://b.test/", foo=1),
+        "a request has no 'prioritty': did you mean priority?": lambda: queue.push(
+            "https://b.test/", prioritty=1
+        ),
+        "a request has no 'foo': see": lambda: queue.push("https://b.test/", foo=1),
     }
     for sentence, mistake in mistakes.items():
         with pytest.raises(UsageError, match=sentence):
@@ -513,3 +517,32 @@ def test_what_is_pushed_too_deep_is_counted_and_explained(job, server_url):
     said = asyncio.run(ask())
     assert (said.state, said.refused_by) == ("refused", "depth")
     assert said.because == ["it was pushed at depth 2, beyond max_depth"]
+
+
+@pytest.mark.parametrize("ahead", [0, 5])
+def test_what_others_put_into_the_feed_list_is_popped_when_nothing_else_is_left(
+    job, server_url, ahead
+):
+    messages = ["https://a.test/fed", '{"url": "https://a.test/first", "priority": 5}', "no URL"]
+    with (
+        Redis.from_url(server_url) as other,
+        URLQueue(job, redis=server_url, options=QUICK, ahead=ahead) as queue,
+    ):
+        queue.push("https://a.test/pushed")
+        other.lpush(f"skitter:{job}:feed", *messages)
+        popped = []
+        while not queue.stats().crawled:
+            if task := queue.pop():
+                popped.append(task.url)
+                queue.complete(task)
+
+        assert popped == [f"https://a.test/{name}" for name in ("pushed", "first", "fed")]
+        assert (queue.stats().fed, queue.stats().dead) == (0, 1)
+
+
+def test_a_queue_with_nothing_but_a_bad_message_ends(queue, job, server_url):
+    with Redis.from_url(server_url) as other:
+        other.lpush(f"skitter:{job}:feed", "no URL")
+    assert not queue.stats().crawled
+    assert queue.pop() is None
+    assert queue.stats().crawled

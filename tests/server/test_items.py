@@ -8,6 +8,7 @@ import pytest
 
 from skitter.frontier.admin.items import ItemStream
 from skitter.frontier.admin.sink import claim_sink
+from skitter.frontier.routes import Cost, FleetRoutes, Settled
 from skitter.frontier.sessions import Wanted, open_sessions
 from skitter.loading import open_destination
 from skitter.model import Completion, Request
@@ -111,11 +112,16 @@ async def test_sessions_and_routes_are_listed(web, frontier, job):
     wanted = [Wanted("a.test", "a.test/shop", make=True), Wanted("b.test", "b.test/", make=True)]
     await open_sessions(frontier, wanted, SessionPool(size=1))
 
+    spent = Settled(route=f"dc-{job}", domain="a.test", verdict="good", cost=Cost(2**20, 2000))
+    await FleetRoutes.on(frontier.server).settle([spent])
+
     rows = (await web.get(f"/api/jobs/{job}/sessions")).json()["rows"]
-    routes = await web.get(f"/api/jobs/{job}/routes")
+    routes = (await web.get(f"/api/jobs/{job}/routes")).json()["rows"]
 
     assert [(row["site"], row["kind"]) for row in rows] == [("a.test", "shop"), ("b.test", "")]
-    assert isinstance(routes.json()["rows"], list)
+    [total] = [one for one in routes if (one["domain"], one["proxy"]) == ("(all)", f"dc-{job}")]
+    assert (total["good"], total["page_faults"], total["success"]) == (1, 0, 1.0)
+    assert (total["mb"], total["cost"], total["cost_per_1000_good"]) == (1.0, 0.002, 2.0)
 
 
 async def test_the_state_of_a_task_is_told(web, site, frontier, job, short_dir):

@@ -46,6 +46,20 @@ async def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(addr
     assert answer == b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/api/jobs/any/urls"])
+@pytest.mark.parametrize(
+    "hosts", [f"{HOST}Host: evil.test\r\n", f"Host: evil.test\r\n{HOST}", HOST + HOST, ""]
+)
+async def test_a_request_has_one_host(address, path, hosts):
+    method = "GET" if path == "/healthz" else "POST"
+    answer = await first_packet(address, f"{method} {path} HTTP/1.1\r\n{hosts}\r\n")
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"application/problem+json" in head
+    assert b'"field":"Host"' in body
+
+
 async def test_a_client_that_wants_no_more_gets_all_of_its_answer(address):
     answer = await first_packet(address, f"GET /healthz HTTP/1.0\r\n{HOST}\r\n")
 

@@ -28,7 +28,7 @@ from skitter.frontier.admin.webhooks import (
 )
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Request, State
-from skitter.server.webhooks import MAX_TRIES, Sender, occasions, wait_s
+from skitter.server.webhooks import MAX_TRIES, Sender, occasions, post, wait_s
 from skitter.watch import Overview
 from web import Answer, Asked, serve_web
 
@@ -201,13 +201,23 @@ def test_a_webhook_that_makes_no_sense_is_refused(wrong):
         new_webhook("https://hook.test/", wrong.pop("on", ()), **wrong)
 
 
+async def test_what_goes_wrong_is_told_without_the_address_which_may_be_a_secret():
+    word = "s3cr3t" * 5
+    hook = new_webhook(f"http://127.0.0.1:1/services/{word}?key={word}", private=True)
+    problem = await post(hook, Delivery(id="1", webhook=hook.id, on="finish", body="{}"), at=1)
+    assert problem.startswith("127.0.0.1: ")
+    assert word not in problem
+
+
 async def test_webhooks_over_http(web, frontier, job):
-    added = await web.post(f"/api/jobs/{job}/webhooks", json={"url": "https://hook.test/x/secret"})
+    url = "https://hook.test/x/a-long-word-that-is-secret"
+    added = await web.post(f"/api/jobs/{job}/webhooks", json={"url": url})
     assert (added.status_code, added.json()["on"]) == (201, list(OCCASIONS))
     assert added.json()["secret"].startswith("whsec_")
 
     [row] = (await web.get(f"/api/jobs/{job}/webhooks")).json()["rows"]
     assert (row["id"], row["secret"]) == (added.json()["id"], "")
+    assert row["url"] == "https://hook.test/x/***"  # to read is not to post there
     private = await web.post(f"/api/jobs/{job}/webhooks", json={"url": "http://127.0.0.1:1/"})
     assert (private.status_code, private.json()["field"]) == (422, "url")
     query = {"id": row["id"]}
@@ -216,4 +226,4 @@ async def test_webhooks_over_http(web, frontier, job):
     removed, told = (await web.get(f"/api/jobs/{job}/actions")).json()["rows"]
     assert (told["what"], removed["what"]) == ("webhook_add", "webhook_remove")
     assert "url=hook.test" in told["detail"]
-    assert "x/secret" not in told["detail"]
+    assert "a-long-word" not in told["detail"]

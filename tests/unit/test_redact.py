@@ -2,7 +2,15 @@
 
 import pytest
 
-from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tree
+from skitter.redact import (
+    MASK,
+    redact,
+    redact_headers,
+    redact_service,
+    redact_text,
+    redact_tree,
+    redact_webhook,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +76,47 @@ from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tre
 def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
     assert redact(url) == shown
     assert redact(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (
+            "https://api.example/v1/?key=pw&render=true",
+            "https://api.example/v1/?key=***&render=true",
+        ),
+        ("https://api.example/?ACCESS=pw#x", "https://api.example/?ACCESS=***"),
+        ("http://proxy.example:3128", "http://proxy.example:3128"),
+        ("?api_key={secret}&url={url}", "?api_key={secret}&url={url}"),
+        ("?api_key=pw&url={url}", "?api_key=***&url={url}"),
+        ("?api_key={secret}pw", "?api_key=***"),
+    ],
+)
+def test_the_key_of_a_service_may_have_a_plain_name(url: str, shown: str) -> None:
+    assert redact_service(url) == shown
+
+
+def test_a_key_of_that_name_is_ordinary_in_the_url_of_a_page() -> None:
+    page = "https://shop.example/list?key=price&code=DE&access=public&sign=leo"
+    assert redact(page) == redact_text(page) == page
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://ops.example/skitter/books", "https://ops.example/skitter/books"),
+        ("https://ops.example:8443/", "https://ops.example:8443/"),
+        (
+            "https://hooks.example/services/T0AB/B0CD/x1x2x3x4x5x6x7x8x9x0pwpw",
+            "https://hooks.example/services/T0AB/B0CD/***",
+        ),
+        ("https://chat.example/a?v=1&anything=pw#pw", "https://chat.example/a?v=***&anything=***"),
+        ("https://me:pw@ops.example/a", "https://***@ops.example/a"),
+    ],
+)
+def test_the_address_of_a_webhook_may_be_all_of_its_secret(url: str, shown: str) -> None:
+    assert redact_webhook(url) == shown
+    assert redact_webhook(shown) == shown
 
 
 def test_urls_within_a_sentence_are_redacted() -> None:

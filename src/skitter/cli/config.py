@@ -11,7 +11,7 @@ from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
 from skitter.cli.crawl import JobName
 from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.output import emit_json, grid
-from skitter.redact import redact
+from skitter.redact import redact, redact_service
 from skitter.settings import Config, resolve
 from skitter.settings.option import NO_LIMIT, Option, options_of
 from skitter.settings.sources import OPTIONS
@@ -58,13 +58,20 @@ def _shown(one: Option, config: Config) -> Any:
 
 
 def _proxies(config: Config) -> dict[str, Any]:
-    """The settings of each route. They only say where its secret is."""
+    """The settings of each route. They only say where its secret is, or should."""
     return {
-        f"proxy.{route.name}.{one.name}": value
+        f"proxy.{route.name}.{one.name}": _hidden(one.name, value)
         for route in config.proxies
         for one in options_of(type(route))
         if one.name != "name" and (value := getattr(route, one.name)) != one.default
     }
+
+
+def _hidden(name: str, value: Any) -> Any:
+    """Without a key that was written into the address, or into the template of its query."""
+    if name == "template":
+        return redact_service(f"?{value}")[1:]
+    return redact_service(value) if name == "url" else value
 
 
 def _text(value: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
 import typer
@@ -17,7 +19,16 @@ from skitter.cli.console import indented, out
 from skitter.cli.output import answer, emit_json, grid, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.actions import NewAction
-from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, masked, revive
+from skitter.frontier.admin.dead import (
+    PAGE,
+    Filter,
+    dead_kinds,
+    dead_letters,
+    drop,
+    find_dead,
+    masked,
+    revive,
+)
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.wire import batched
@@ -39,7 +50,9 @@ Reason = Annotated[
     str | None, typer.Option("--reason", help="Only those whose reason contains this text.")
 ]
 LONGEST_REASON = 300
+KINDS_SHOWN = 5
 Batches = Callable[[Frontier], AsyncIterator[list[DeadLetter]]]
+Verb = Callable[[Frontier, Sequence[DeadLetter]], Awaitable[int]]
 All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 WithSecrets = Annotated[
     bool,
@@ -65,19 +78,22 @@ def list_letters(
 ) -> None:
     """List dead letters, oldest first."""
 
-    async def work(frontier: Frontier) -> tuple[list[DeadLetter], int]:
+    which = Filter(url=match, reason=reason)
+
+    async def work(frontier: Frontier) -> tuple[list[DeadLetter], int, str]:
         letters: list[DeadLetter] = []
-        async for letter in dead_letters(frontier, Filter(url=match, reason=reason)):
+        async for letter in dead_letters(frontier, which):
             if len(letters) >= limit:
                 break
             letters.append(letter)
-        return letters, (await frontier.stats()).dead
+        why_none = "" if letters or not limit else await _why_none(frontier, which)
+        return letters, (await frontier.stats()).dead, why_none
 
-    letters, dead = on_job(settings(redis, directory), job, work)
+    letters, dead, why_none = on_job(settings(redis, directory), job, work)
     if as_json:
         emit_json([_document(one, with_secrets) for one in letters])
     elif not letters and limit:
-        say(f"{job}: no dead letters{' that match' if dead else ''}.")
+        say(why_none)
     else:
         _show_list([_cells(one, with_secrets) for one in letters])
         if dead > len(letters):
@@ -165,14 +181,12 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Make dead letters pending again. Name them, or say which: --match, --reason, --all."""
-    batches = _selection(urls, match, reason, everything=everything)
-
-    async def work(frontier: Frontier) -> int:
-        return sum([await revive(frontier, batch) async for batch in batches(frontier)])
-
-    action = NewAction(job, "retry", _chosen(urls, match, reason))
-    retried = on_job(settings(redis, directory), job, work, action=action)
-    _report(job, "retried", retried, as_json=as_json)
+    which = Filter(url=match, reason=reason)
+    batches = _selection(urls, which, everything=everything)
+    action = NewAction(job, "retry", _chosen(urls, which))
+    work = partial(_change, batches, which, revive)
+    did = on_job(settings(redis, directory), job, work, action=action)
+    _report(job, "retried", did, as_json=as_json)
 
 
 @group.command("drop")
@@ -193,15 +207,12 @@ def drop_letters(
     as_json: Json = False,
 ) -> None:
     """Remove dead letters: the named ones, those that match, or --all."""
-    batches = _selection(urls, match, reason, everything=everything)
-
-    async def work(frontier: Frontier) -> int:
-        found = batches(frontier)
-        return sum([await drop(frontier, batch, forget=forget) async for batch in found])
-
-    action = NewAction(job, "drop", _chosen(urls, match, reason))
-    dropped = on_job(settings(redis, directory), job, work, action=action)
-    _report(job, "dropped", dropped, as_json=as_json)
+    which = Filter(url=match, reason=reason)
+    batches = _selection(urls, which, everything=everything)
+    action = NewAction(job, "drop", _chosen(urls, which))
+    work = partial(_change, batches, which, partial(drop, forget=forget))
+    did = on_job(settings(redis, directory), job, work, action=action)
+    _report(job, "dropped", did, as_json=as_json)
 
 
 @group.command("export")
@@ -217,21 +228,22 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write dead letters to a file, one JSON document per line. Only you can read it."""
-    batches = _selection(urls, match, reason, everything=True)
+    which = Filter(url=match, reason=reason)
+    batches = _selection(urls, which, everything=True)
 
-    async def work(frontier: Frontier) -> int:
-        count = 0
+    async def work(frontier: Frontier) -> _Did:
+        async def write(_: Frontier, letters: Sequence[DeadLetter]) -> int:
+            lines = (msgspec.json.encode(_document(one, with_secrets)) for one in letters)
+            file.writelines(line + b"\n" for line in lines)
+            return len(letters)
+
         try:
             with _open_private(to) as file:
-                async for batch in batches(frontier):
-                    lines = (msgspec.json.encode(_document(one, with_secrets)) for one in batch)
-                    file.writelines(line + b"\n" for line in lines)
-                    count += len(batch)
+                return await _change(batches, which, write, frontier)
         except OSError as error:
             raise UsageError(
                 f"cannot write {redact(str(to))}: {error.strerror}. Choose another with --to."
             ) from None
-        return count
 
     _report(job, "exported", on_job(settings(redis, directory), job, work), as_json=as_json)
 
@@ -245,18 +257,49 @@ def _open_private(path: Path) -> BinaryIO:
     return file
 
 
-def _chosen(urls: list[str] | None, match: str | None, reason: str | None) -> str:
+class _Did(NamedTuple):
+    """What a command did with the selected letters."""
+
+    letters: int
+    stuck: int  # selected, and no requests that could be fetched
+    why_none: str  # if none was selected
+
+
+async def _change(batches: Batches, which: Filter, verb: Verb, frontier: Frontier) -> _Did:
+    matched = stuck = count = 0
+    async for batch in batches(frontier):
+        matched += len(batch)
+        stuck += sum(not one.can_be_fetched for one in batch)
+        count += await verb(frontier, batch)
+    return _Did(count, stuck, "" if matched else await _why_none(frontier, which))
+
+
+async def _why_none(frontier: Frontier, which: Filter) -> str:
+    """Why no letter was selected: there is none, or not one of that URL or reason."""
+    kinds = await dead_kinds(frontier)
+    if not kinds or which == Filter():
+        return f"{frontier.job}: no dead letters."
+    if which.reason is None:
+        shows = f"`skitter dead list {frontier.job}` shows them"
+        return f"{frontier.job}: no dead letter has a URL that matches {which.url!r}: {shows}."
+    known = "; ".join(f"{kind} ({count:,})" for kind, count in islice(kinds.items(), KINDS_SHOWN))
+    more = "; ..." if len(kinds) > KINDS_SHOWN else ""
+    at_such = f" at a URL that matches {which.url!r}" if which.url else ""
+    return (
+        f"{frontier.job}: no dead letter{at_such} has the reason {which.reason!r}. "
+        f"The reasons are: {known}{more}."
+    )
+
+
+def _chosen(urls: list[str] | None, which: Filter) -> str:
     """The selection as text for the action log."""
-    filters = {"match": match, "reason": reason}
+    filters = {"match": which.url, "reason": which.reason}
     said = [f"{name}={text}" for name, text in filters.items() if text]
     return " ".join([*(urls or []), *said]) or "all"
 
 
-def _selection(
-    urls: list[str] | None, match: str | None, reason: str | None, *, everything: bool
-) -> Batches:
+def _selection(urls: list[str] | None, which: Filter, *, everything: bool) -> Batches:
     """The dead letters that a command's options select, in batches."""
-    which = Filter(url=match, reason=reason)
     if not urls and which == Filter() and not everything:
         raise UsageError(
             "no dead letters were selected: name URLs, or use --match, --reason or --all."
@@ -299,5 +342,9 @@ def _name(letter: DeadLetter, with_secrets: bool = False) -> str:
     return url or f"unreadable, {letter.fingerprint}"
 
 
-def _report(job: str, verb: str, count: int, *, as_json: bool) -> None:
-    answer({"job": job, verb: count}, f"{job}: {count:,} {verb}.", as_json=as_json)
+def _report(job: str, verb: str, did: _Did, *, as_json: bool) -> None:
+    sentence = f"{job}: {did.letters:,} {verb}."
+    if verb == "retried" and did.stuck:
+        are = "is not a request" if did.stuck == 1 else "are not requests"
+        sentence += f" {did.stuck:,} {are} and can only be dropped."
+    answer({"job": job, verb: did.letters}, did.why_none or sentence, as_json=as_json)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.output import answer, emit_json, grid, print_progress, say
 from skitter.cli.status import show_status
+from skitter.crawl.replicas import explained, told_if_slow
 from skitter.errors import (
     BadURL,
     QueueFull,
@@ -28,10 +32,15 @@ from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Request
+from skitter.report import some
 from skitter.settings import check_priority
 from skitter.urls import identify
 
 BATCH = 2000
+CHUNK_BYTES = 2**16
+#: A line and its place, for messages; None: the next line is still to be written.
+Line = tuple[str, str]
+Lines = Iterator[Line | None]
 
 
 def push(
@@ -63,13 +72,13 @@ def push(
     answer({"job": job, **pushed}, sentence, as_json=as_json)
 
 
-def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
+def _lines(urls: list[str], file: Path | None) -> Lines:
     """Each URL with the place it came from, for messages."""
     if not urls and file is None:
         raise UsageError("no URLs were given: name some, use --file, or - for standard input.")
     for url in urls:
         if url == "-":
-            yield from _numbered(sys.stdin, "standard input")
+            yield from _numbered(_arriving(sys.stdin), "standard input")
         else:
             yield "argument", url
     if file is not None:
@@ -77,11 +86,58 @@ def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
             with file.open(encoding="utf-8", errors="surrogateescape") as stream:
                 yield from _numbered(stream, str(file))
         except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}.") from None
+            reason = str(error.strerror).lower()
+            raise UsageError(f"cannot read {file}: {reason}. Check the path of --file.") from None
 
 
-def _numbered(stream: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(stream, 1):
+async def _next(lines: Lines) -> list[Line]:
+    """The next lines. Ctrl-C need not wait for one: the loop would only cancel its task, which
+    happens no sooner than a line comes."""
+    await asyncio.sleep(0)  # if it was cancelled a moment ago
+    if threading.current_thread() is not threading.main_thread():
+        return _batch(lines)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _batch(lines)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _batch(lines: Lines) -> list[Line]:
+    """At most BATCH lines; fewer if the next one is still to be written."""
+    batch: list[Line] = []
+    for line in lines:
+        if line is not None:
+            batch.append(line)
+        if len(batch) == BATCH or (line is None and batch):
+            break
+    return batch
+
+
+def _arriving(stream: TextIO) -> Iterator[str | None]:
+    """Lines as they come, and None when there are no more for now: `tail -f FILE | skitter push
+    JOB -` need not wait for a full batch."""
+    if not isinstance(stream, TextIOWrapper):
+        yield from stream
+        return
+    begun: list[bytes] = []  # a line that does not end yet
+    while chunk := stream.buffer.read1(CHUNK_BYTES):
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join([*begun, line]).decode("utf-8", "surrogateescape")
+            begun = []
+        begun.append(rest)
+        yield None
+    yield b"".join(begun).decode("utf-8", "surrogateescape")
+
+
+def _numbered(stream: Iterable[str | None], name: str) -> Lines:
+    number = 0
+    for line in stream:
+        if line is None:
+            yield None
+            continue
+        number += 1
         if line.strip():
             yield f"{name}, line {number:,}", line.strip()
 
@@ -89,14 +145,14 @@ def _numbered(stream: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
 async def _push(
     server: Server,
     job: str,
-    lines: Iterator[tuple[str, str]],
+    lines: Lines,
     *,
     priority: int,
     wait: bool,
     skip_bad: bool,
 ) -> Counter[str]:
     check_priority(priority)
-    batch = list(islice(lines, BATCH))
+    batch = await _next(lines)
     if not skip_bad:
         _check_all(batch)  # before creating a job for nothing
     frontier = await create_job(server, job)
@@ -112,7 +168,8 @@ async def _push(
                 print_progress(f"skipped {place}: {error.reason}")
                 total["bad"] += 1
         try:
-            fed = await feed(frontier, offers, wait=False)
+            with explained(job), told_if_slow(frontier, print_progress):
+                fed = await feed(frontier, offers, wait=False)
         except (QueueFull, ServerFull) as full:
             full.added += total["new"]  # from earlier batches
             if not wait or isinstance(full, ServerFull):
@@ -120,15 +177,16 @@ async def _push(
             print_progress(
                 f"{full.job} is full: {full.added:,} were added; waiting for room for the rest."
             )
-            fed = await feed(frontier, offers, wait=True)
+            with explained(job):
+                fed = await feed(frontier, offers, wait=True)
             fed[Added.NEW] += full.added - total["new"]
             fed[Added.SEEN] -= full.added - total["new"]
         total.update({str(answer): count for answer, count in fed.items()})
-        batch = list(islice(lines, BATCH))
+        batch = await _next(lines)
     return total
 
 
-def _check_all(batch: list[tuple[str, str]]) -> None:
+def _check_all(batch: list[Line]) -> None:
     for place, url in batch:
         try:
             identify(url)
@@ -140,9 +198,10 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
     if place == "argument":
         return error
     before = total["new"] + total["seen"]
+    taken = f"{some(before, 'URL')} before it went in, and may be pushed again without harm."
     return UsageError(
-        f"{place}: {error} {before:,} URLs before it were taken; pushing them again is harmless. "
-        "Use --skip-bad to leave such lines out."
+        f"{place}: {error} {taken if before else 'Nothing was added.'} Correct the line, or leave "
+        "such lines out with --skip-bad."
     )
 
 

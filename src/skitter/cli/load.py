@@ -63,8 +63,8 @@ def load_items(
     change = load_transform(transform, {}) if transform else None
     where = settings(redis, directory)
     destination = Destination(to, job, where.directory, csv_safe)
+    destination.check()
     with open_log(resolve(job=job).log):
-        print_progress(f"Loading the items of {job} into {redact(to)}; Ctrl-C stops it.")
         written = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
     say(f"{job}: {some(written, 'row')} to {redact(to)}")
 
@@ -115,6 +115,11 @@ def _find_database(job: str, store: Path) -> str:
     usual = Path(f"{job}.db")
     if store.exists() and usual.exists():
         raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")
+    if not store.exists() and not usual.exists():
+        raise UsageError(
+            f"there is no database {usual}: name the one to read with --from, or move items that "
+            f"wait on the server with `skitter load {job} --to FILE`."
+        )
     return str(store if store.exists() else usual)
 
 

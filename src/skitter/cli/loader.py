@@ -18,6 +18,7 @@ from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.client import client_name
 from skitter.loading import Loader, open_destination
 from skitter.logs import ClusterLog
+from skitter.redact import redact
 
 if TYPE_CHECKING:
     from skitter.settings import Settings
@@ -50,6 +51,8 @@ class LoaderProcess:
             loader = Loader(frontier, client_name(), logbook, stop, self.transform, figures=figures)
             if self.parent is None:
                 loader.progress = self.progress
+                to = f"the items of {frontier.job} into {redact(self.destination.dsn)}"
+                self.progress(f"Loading {to}; Ctrl-C stops it.")
             async with self._beating(loader, logbook, figures):
                 written = await loader.run(partial(open_destination, frontier, self.destination))
         if self.parent is None:

@@ -61,12 +61,17 @@ def _write(files: dict[Path, str]) -> None:
             f"{' and '.join(taken)} exist{'s' if len(taken) == 1 else ''}, and nothing was "
             "written: choose another name, or another place with --dir."
         )
+    written: list[Path] = []
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
+                written.append(path)
                 file.write(text)
         except OSError as error:
+            for made in written:  # a disk that is full has room for empty files
+                made.unlink(missing_ok=True)
+            reason = str(error.strerror).lower()
             raise UsageError(
-                f"cannot write {path}: {error.strerror}. Choose another place with --dir."
+                f"cannot write {path}: {reason}. Choose another place with --dir."
             ) from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any
@@ -12,8 +12,9 @@ import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.output import emit_json, grid, print_progress, say
+from skitter.crawl.routes import RouteRow, route_rows
 from skitter.engine.departures import TooEarly
-from skitter.errors import FetchError, UsageError
+from skitter.errors import FetchError, UsageError, shorten
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.frontier.admin.actions import NewAction
@@ -23,7 +24,6 @@ from skitter.model import Request
 from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 from skitter.worker.bench import Tried, recommend, try_route
-from skitter.worker.route_table import route_table
 from skitter.worker.routed import RoutedFetcher, open_routes
 
 Names = Annotated[
@@ -73,23 +73,27 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Show what each proxy delivered per domain, and at what cost."""
-    rows = on_server(settings(redis, directory), lambda server: route_table(server, domain))
+    rows = on_server(settings(redis, directory), lambda server: route_rows(server, domain))
     show_stats(rows, domain=domain, as_json=as_json)
 
 
-def show_stats(
-    rows: list[dict[str, Any]], *, domain: str | None = None, as_json: bool = False
-) -> None:
-    if not rows and not as_json:
+def show_stats(rows: list[RouteRow], *, domain: str | None = None, as_json: bool = False) -> None:
+    if as_json:
+        emit_json(rows)
+    elif not rows:
         say(f"No page{f' of {domain}' if domain else ''} has come through a proxy yet.")
     else:
-        _show(rows if as_json else [_brief(row) for row in rows], as_json)
+        _show([_brief(msgspec.structs.asdict(row)) for row in rows], as_json)
 
 
 def _brief(row: dict[str, Any]) -> dict[str, Any]:
     """Fewer columns, to fit into 80 characters."""
-    brief = row | {"faults": row["page faults"] + row["proxy faults"]}
-    brief |= {"ok": row["success"], "per 1,000": row["per 1,000 good"]}
+    success, per_1000 = row["success"], row["cost_per_1000_good"]
+    brief = row | {
+        "faults": row["page_faults"] + row["proxy_faults"],
+        "ok": "" if success is None else f"{success:.0%}",
+        "per 1,000": "" if per_1000 is None else f"{per_1000:.4g}",
+    }
     return {name: brief[name] for name in BRIEF if name in brief}
 
 
@@ -125,13 +129,24 @@ def bench(
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
     """Forget what proxies have spent. Their budgets start over; without a name, everything learned
     about them is forgotten, too."""
+
+    async def work(server: Server) -> None:
+        if names:
+            _check_known(names, {row.proxy for row in await route_rows(server)})
+        await FleetRoutes.on(server).forget(names or ())
+
     action = NewAction("", "proxy forget", " ".join(names or ["all"]))
-    on_server(
-        settings(redis, directory),
-        lambda server: FleetRoutes.on(server).forget(names or ()),
-        action=action,
-    )
-    say(f"forgot {', '.join(names)}." if names else "forgot all proxies.")
+    on_server(settings(redis, directory), work, action=action)
+    say(f"forgot what {', '.join(names)} spent." if names else "forgot all proxies.")
+
+
+def _check_known(names: list[str], used: Iterable[str]) -> None:
+    """A configured proxy may be forgotten before it was used: its budget is whole."""
+    known = sorted({*used, *(one.name for one in resolve().proxies)})
+    for name in names:
+        if name not in known:
+            listed = f"known are {', '.join(known)}." if known else "no proxy was used yet."
+            raise UsageError(f"nothing is known about a proxy {shorten(name)!r}: {listed}")
 
 
 def _configured(names: list[str] | None) -> tuple[WorkerConfig, list[Route]]:
@@ -195,16 +210,16 @@ def _price(route: Route) -> str:
 
 
 def _tried(one: Tried) -> dict[str, Any]:
-    per = one.per_thousand
+    per_1000 = one.per_thousand
     return {
         "proxy": one.route,
         "good": one.good,
         "bans": one.verdicts.get("ban", 0),
-        "page faults": one.verdicts.get("page", 0),
-        "proxy faults": one.verdicts.get("fault", 0),
-        "success": f"{one.success:.0%}",
+        "page_faults": one.verdicts.get("page", 0),
+        "proxy_faults": one.verdicts.get("fault", 0),
+        "success": round(one.success, 4),
         "seconds": round(one.median_s, 3),
-        "per 1,000 good": "" if per is None else f"{per:.4g}",
+        "cost_per_1000_good": None if per_1000 is None else round(per_1000, 4),
         "problem": one.problem,
     }
 

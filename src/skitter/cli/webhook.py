@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
@@ -20,9 +19,9 @@ from skitter.frontier.admin.webhooks import (
     list_webhooks,
     new_webhook,
     remove_webhook,
+    without_secrets,
 )
 from skitter.frontier.frontier import Frontier
-from skitter.redact import redact
 
 group = typer.Typer(
     no_args_is_help=True, help="Get a message when a crawl finishes or is in trouble."
@@ -70,9 +69,9 @@ def add(
 @group.command("list")
 def show(job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
     """List the webhooks of a job, without their secrets."""
-    hooks = on_job(settings(redis, directory), job, list_webhooks)
+    hooks = [without_secrets(one) for one in on_job(settings(redis, directory), job, list_webhooks)]
     if as_json:
-        emit_json([msgspec.structs.replace(one, secret="") for one in hooks])
+        emit_json(hooks)
     elif hooks:
         grid(["id", "url", "on", "sent"], [_cells(one) for one in hooks])
     else:
@@ -80,7 +79,7 @@ def show(job: Job, redis: Redis = None, directory: Directory = None, as_json: Js
 
 
 def _cells(hook: Webhook) -> list[object]:
-    return [hook.id, redact(hook.url), ", ".join(hook.on), ", ".join(hook.told)]
+    return [hook.id, hook.url, ", ".join(hook.on), ", ".join(hook.told)]
 
 
 @group.command("remove")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
 from skitter.crawl.reasons import dead_reasons
-from skitter.errors import JobMissing, ServerUnreachable, SpiderError
+from skitter.crawl.replicas import explained
+from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import open_job, purge_job
+from skitter.frontier.admin.jobs import is_fed, open_job, purge_job
 from skitter.frontier.admin.quality import find_bad
 from skitter.loading import OpenSink, open_destination
 from skitter.model import State, Stats
@@ -72,7 +73,10 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     """Open the job and the output, and add the seeds."""
     began = time.monotonic()
     out = Destination(plan.out, plan.job, plan.where.directory)
-    if plan.fresh or not await _exists(server, plan.job):
+    is_new = plan.fresh or not await _exists(server, plan.job)
+    if is_new:
+        if plan.has_no_start and (plan.fresh or not await is_fed(server, plan.job)):
+            raise _nothing_to_fetch(plan)
         await _try(out.open, progress)  # fail before a crawl is discarded or a job created
     frontier = await open_plan(server, plan, progress)
     before = await frontier.stats()
@@ -81,8 +85,11 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if lost:
         gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
         progress(f"{gone}: --fresh crawls again.")
-    plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
-    _check_begun(plan, now := await frontier.stats())
+    async with _taken_back(frontier, is_new=is_new):
+        with explained(plan.job):
+            private = await offer_seeds(frontier, plan.spider)
+        plan = replace(plan, allow=(*plan.allow, *private))
+        _check_begun(plan, now := await frontier.stats())
     if plan.left_to_others:
         progress(plan.left_to_others)
     if before.crawled and now.crawled:
@@ -155,10 +162,27 @@ async def _try(open_sink: OpenSink, progress: Progress) -> None:
         await asyncio.sleep(LOOK_AGAIN_S)
 
 
+@asynccontextmanager
+async def _taken_back(frontier: Frontier, *, is_new: bool) -> AsyncIterator[None]:
+    """A new job without a URL is removed again if its spider's seeds are refused."""
+    try:
+        yield
+    except SkitterError:
+        if is_new:
+            with suppress(SkitterError):  # the reason is what the user must see
+                stats = await frontier.stats()
+                if not stats.seen and not stats.fed:
+                    await purge_job(frontier)
+        raise
+
+
 def _check_begun(plan: Plan, stats: Stats) -> None:
-    if stats.seen or stats.fed or plan.keep_alive:
-        return
-    raise SpiderError(
+    if not (stats.seen or stats.fed or plan.keep_alive):
+        raise _nothing_to_fetch(plan)
+
+
+def _nothing_to_fetch(plan: Plan) -> SpiderError:
+    return SpiderError(
         f"spider {plan.spider.name!r} has no start URL, so there is nothing to fetch: give it one, "
         f"or `skitter push {plan.job} URL`; --keep-alive waits for what is pushed later."
     )

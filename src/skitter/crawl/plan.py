@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from skitter.settings import WorkerConfig
+from skitter.spider.sitemap import check_sitemap
 
 if TYPE_CHECKING:
     from skitter.settings import Config, Settings
@@ -42,6 +43,13 @@ class Plan:
     @property
     def where(self) -> Settings:
         return self.config.server
+
+    @property
+    def has_no_start(self) -> bool:
+        """Whether it is certain that there is nothing to fetch; a function may yield something."""
+        spider, starts = self.spider, (list, tuple, set, frozenset)
+        is_empty = isinstance(spider.start, starts) and not spider.start
+        return is_empty and not check_sitemap(spider.sitemap) and not self.keep_alive
 
     @property
     def processes(self) -> int | None:

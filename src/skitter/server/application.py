@@ -100,7 +100,9 @@ class Guarded:
             return
 
         response: ASGIApp | None = self.app
-        if not is_known_host(header(scope, b"host"), self.site.allowed_hosts):
+        if wrong := _wrong_host(scope):
+            response = refuse(Refusal(400, wrong, field="Host"))
+        elif not is_known_host(header(scope, b"host"), self.site.allowed_hosts):
             # DNS rebinding: a hostile page may make its own name resolve to this address.
             response = refuse(Refusal(421, UNKNOWN_HOST, field="Host"))
         elif scope["method"] == self.often.route.method and (
@@ -111,6 +113,16 @@ class Guarded:
             response = await self.often.answer(scope, receive)
         if response:  # None: already sent
             await response(scope, receive, _guarded(scope, send))
+
+
+def _wrong_host(scope: Scope) -> str:
+    """RFC 9112 3.2: one Host, and never two, of which a proxy may have checked the other."""
+    hosts = sum(name == b"host" for name, _ in scope["headers"])
+    if hosts > 1:
+        return "the request has more than one Host header: send one."
+    if not hosts and scope["http_version"] == "1.1":
+        return "the request has no Host header, which HTTP/1.1 requires: send one."
+    return ""
 
 
 def _guarded(scope: Scope, send: Send) -> Send:

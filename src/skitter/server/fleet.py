@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
+from skitter.crawl.routes import RouteRow, route_rows
 from skitter.frontier.sessions import LiveSession, live_sessions
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
 from skitter.server.query import First
 from skitter.server.route import Rows
 from skitter.server.site import Site
-from skitter.worker.route_table import route_table
 
 TASK_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
@@ -24,10 +24,10 @@ async def sessions(call: Call, query: First) -> Rows[LiveSession]:
     return Rows(rows=await live_sessions(await call.frontier(), query.limit))
 
 
-async def routes(call: Call) -> Rows[dict[str, Any]]:
+async def routes(call: Call) -> Rows[RouteRow]:
     """What each proxy delivered, in total and per domain. All jobs of the server share them."""
     await call.frontier()
-    return Rows(rows=await route_table(call.site.server))
+    return Rows(rows=await route_rows(call.site.server))
 
 
 async def task(call: Call) -> dict[str, Any]:

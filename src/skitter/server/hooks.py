@@ -14,6 +14,7 @@ from skitter.frontier.admin.webhooks import (
     list_webhooks,
     new_webhook,
     remove_webhook,
+    without_secrets,
 )
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
@@ -39,7 +40,7 @@ class WhichHook(msgspec.Struct, frozen=True):
 async def webhooks(call: Call) -> Rows[Webhook]:
     """The webhooks of the job, without their secrets."""
     found = await list_webhooks(await call.frontier())
-    return Rows(rows=[msgspec.structs.replace(one, secret="") for one in found])
+    return Rows(rows=[without_secrets(one) for one in found])
 
 
 async def webhook_add(call: Call, body: NewHook) -> Webhook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from contextlib import asynccontextmanager, contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from skitter.errors import UsageError
+from skitter.errors import BadOption, UsageError
 from skitter.server.application import application
 from skitter.server.protocol import PatientProtocol
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 #: Time for calls in flight to end at shutdown.
 GRACE_S = 2
 MAX_CONNECTIONS = 2000
+HOST_NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,19 @@ class Address:
     @property
     def names(self) -> frozenset[str]:
         """The names that browsers may use besides IP addresses and localhost."""
-        return frozenset(name.lower() for name in (self.host, *self.aliases))
+        return frozenset(name.lower().removesuffix(".") for name in (self.host, *self.aliases))
 
     @property
     def is_tls(self) -> bool:
         return self.certificate is not None
 
     def check(self, *, insecure: bool) -> None:
-        """Raises UsageError if tokens would cross a network unencrypted."""
+        """Raises UsageError if tokens would cross a network unencrypted, or no browser could use a
+        name."""
+        for name in self.aliases:
+            if not HOST_NAME.fullmatch(name):
+                expected = "a name without scheme, port and path, such as tools.example"
+                raise BadOption("--allow-host", name, expected)
         if (self.certificate is None) != (self.key is None):
             raise UsageError("TLS needs both --tls-cert and --tls-key.")
         if self.certificate is not None and self.key is not None:
@@ -80,9 +87,16 @@ def _check_certificate(certificate: Path, key: Path) -> None:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
     except OSError as error:  # ssl.SSLError is one
         raise UsageError(
-            f"cannot use {certificate} with {key} ({error.strerror or error}): give a certificate "
-            "and its private key, both as PEM."
+            f"cannot use {certificate} with {key} ({_reason(error)}): give a certificate and its "
+            "private key, both as PEM."
         ) from None
+
+
+def _reason(error: OSError) -> str:
+    """In lower case, and without the line of OpenSSL's source code."""
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "not PEM").lower().replace("_", " ")
+    return (error.strerror or str(error)).lower()
 
 
 def _is_loopback(host: str) -> bool:
@@ -109,7 +123,7 @@ def listen(address: Address) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UsageError(
-            f"cannot listen on {host}, port {port}: {error.strerror or error}. "
+            f"cannot listen on {host}, port {port}: {_reason(error)}. "
             "Choose another with --host or --port."
         ) from None
     return listener

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.engine.pulse import cancel_all
-from skitter.errors import SkitterError
+from skitter.errors import FetchError, SkitterError
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.guard import authority_of
 from skitter.frontier.admin import webhooks as store
@@ -32,6 +32,7 @@ from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
 from skitter.frontier.wire import side_by_side
 from skitter.model import Request
+from skitter.redact import redact_text
 from skitter.report import some
 from skitter.watch import Overview, Watcher
 
@@ -203,6 +204,8 @@ async def post(hook: Webhook, one: Delivery, *, at: int) -> str:
             answer = await fetcher.fetch(
                 Request(hook.url, method="POST", headers=headers, body=body)
             )
+    except FetchError as error:  # its text has all of the address
+        return f"{authority_of(hook.url).host}: {redact_text(error.reason)}"
     except SkitterError as error:
         return str(error)
     return "" if 200 <= answer.status < 300 else f"it answered {answer.status}"

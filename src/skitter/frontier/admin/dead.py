@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 PAGE = 200
+KINDS_LOOK_AT: Final = 10_000  # someone waits for it
 LONGEST_KIND: Final = 200
 _DIFFERS: Final = re.compile(r"""\w+://\S+|'[^']*'|"[^"]*"|\d+\.\d+|\d{4,}""")
 
@@ -85,6 +87,17 @@ async def dead_letters(
             for letter in page:
                 if which.matches(letter):
                     yield letter
+
+
+async def dead_kinds(frontier: Frontier) -> dict[str, int]:
+    """The number of dead letters of each kind (`kind_of`), most frequent first; of many, only the
+    oldest are counted."""
+    found: Counter[str] = Counter()
+    async for letter in dead_letters(frontier):
+        found[kind_of(letter.reason)] += 1
+        if found.total() >= KINDS_LOOK_AT:
+            break
+    return dict(found.most_common())
 
 
 async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:

@@ -51,6 +51,11 @@ async def list_jobs(server: Server) -> list[str]:
     return sorted(name.decode("utf-8", "replace") for name in names)
 
 
+async def is_fed(server: Server, job: str) -> bool:
+    """Whether its feed list has messages. Others may fill it before there is a job."""
+    return bool(await server.command("LLEN", feed_key(check_job_name(job))))
+
+
 async def for_each_job(
     server: Server,
     look: Callable[[str], Awaitable[T]],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 import msgspec
 
 from skitter.errors import BadOption, UsageError
+from skitter.redact import redact_webhook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,11 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     blocked: Share = 0.2  # of recent responses
     private: bool = False  # its address may be private
     told: list[Occasion] = []  # still true, and already sent
+
+
+def without_secrets(hook: Webhook) -> Webhook:
+    """To be listed: many addresses are secrets themselves."""
+    return msgspec.structs.replace(hook, secret="", url=redact_webhook(hook.url))
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):

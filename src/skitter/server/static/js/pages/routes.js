@@ -28,19 +28,19 @@ export class RoutesPage extends Page {
         columns: [
             { label: "Site", value: (row) => row.domain },
             { label: "Route", value: (row) => row.proxy },
-            { label: "Success", value: goodShare, show: (row) => successBar(goodShare(row)) },
+            { label: "Success", value: (row) => row.success, show: (row) => successBar(row.success) },
             counted("Good", "good"),
             counted("Bans", "bans"),
-            counted("Page faults", "page faults"),
-            counted("Proxy faults", "proxy faults"),
+            counted("Page faults", "page_faults"),
+            counted("Proxy faults", "proxy_faults"),
             p95(),
-            { label: "MB", kind: "number", value: (row) => row.MB },
+            { label: "MB", kind: "number", value: (row) => row.mb },
             { label: "Cost", kind: "number", value: (row) => row.cost, show: ({ cost }) => (cost ? money(cost) : "–") },
             {
                 label: "Per 1,000 good",
                 kind: "number",
-                value: (row) => Number(row["per 1,000 good"]) || null,
-                show: (row) => row["per 1,000 good"] || "–",
+                value: (row) => row.cost_per_1000_good,
+                show: ({ cost_per_1000_good: cost }) => (cost ? money(cost) : "–"),
             },
         ],
     });
@@ -109,10 +109,4 @@ function ofAllSites({ domain, proxy }) {
 
 function sessionId({ site, kind, number }) {
     return [site, kind, number].filter(Boolean).join("/");
-}
-
-/** Missing pages do not count: they are not the proxy's fault. */
-function goodShare(row) {
-    const bad = row.bans + row["proxy faults"];
-    return row.good + bad ? row.good / (row.good + bad) : null;
 }
