@@ -25,13 +25,13 @@ from skitter.cli.output import grid, print_progress, say
 from skitter.cli.proxy import show_stats
 from skitter.cli.running import run_plan
 from skitter.crawl.plan import Plan
-from skitter.crawl.routes import route_rows
 from skitter.demo import MEMBERS, RARE, SIGNED, SPIDER
 from skitter.errors import InfrastructureError
 from skitter.frontier.audit.auditor import audit
 from skitter.settings import Config, Settings, Workers
 from skitter.spider import load_spider
 from skitter.spider.load import import_target
+from skitter.worker.route_table import route_rows
 
 ROWS = {
     "books": "SELECT title, price, currency, stock, rating, category FROM books",

@@ -12,7 +12,6 @@ import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.output import emit_json, grid, print_progress, say
-from skitter.crawl.routes import RouteRow, route_rows
 from skitter.engine.departures import TooEarly
 from skitter.errors import FetchError, UsageError, shorten
 from skitter.fetch.client import HttpFetcher
@@ -24,6 +23,7 @@ from skitter.model import Request
 from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 from skitter.worker.bench import Tried, recommend, try_route
+from skitter.worker.route_table import RouteRow, route_rows
 from skitter.worker.routed import RoutedFetcher, open_routes
 
 Names = Annotated[

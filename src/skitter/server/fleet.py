@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from skitter.crawl.routes import RouteRow, route_rows
 from skitter.frontier.sessions import LiveSession, live_sessions
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
 from skitter.server.query import First
 from skitter.server.route import Rows
 from skitter.server.site import Site
+from skitter.worker.route_table import RouteRow, route_rows
 
 TASK_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,18 +11,37 @@ from skitter.fetch.exits import MILLIONTHS
 from skitter.frontier.routes import FleetRoutes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skitter.frontier.connection import Server
 
+ALL = "(all)"
 
-async def route_table(server: Server, domain: str | None = None) -> list[dict[str, Any]]:
-    """A row per route, and one per domain and route; for one `domain`, only the latter."""
+
+class RouteRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What one proxy delivered: for one domain, or for all of them, which is "(all)"."""
+
+    domain: str
+    proxy: str
+    good: int
+    bans: int
+    page_faults: int
+    proxy_faults: int
+    success: float | None  # the share of good pages; page faults are not the proxy's
+    mb: float
+    cost: float
+    cost_per_1000_good: float | None
+
+
+async def route_rows(server: Server, domain: str | None = None) -> list[RouteRow]:
+    """A row per proxy, and one per domain and proxy; for one `domain`, only the latter."""
     fleet = FleetRoutes.on(server)
     known = await fleet.settle()
-    rows = [_total(name, counts) for name, counts in sorted(known.routes.items())]
-    rows = [] if domain else rows
+    totals = {} if domain else known.routes
+    rows = [_row(ALL, name, counts) for name, counts in sorted(totals.items())]
     for name in [domain] if domain else await fleet.domains():
         packed = (await fleet.settle(domain=name)).domains.get(name, b"")
-        rows += [_row(name, route, arm) for route, arm in sorted(_arms(packed).items())]
+        rows += [_of_domain(name, route, arm) for route, arm in sorted(_arms(packed).items())]
     return rows
 
 
@@ -33,27 +52,25 @@ def _arms(packed: bytes) -> dict[str, Arm]:
         return {}
 
 
-def _row(domain: str, route: str, arm: Arm) -> dict[str, Any]:
-    counts = {"good": arm.good_total, "bans": arm.bans, "page faults": arm.faults}
-    return {"domain": domain, "proxy": route, **counts, "proxy faults": 0} | _sums(
-        arm.good_total, arm.bans, arm.bytes, arm.money
-    )
+def _of_domain(domain: str, route: str, arm: Arm) -> RouteRow:
+    counts = {"good": arm.good_total, "ban": arm.bans, "page": arm.faults}
+    return _row(domain, route, counts | {"bytes": arm.bytes, "money": arm.money})
 
 
-def _total(route: str, counts: dict[str, float]) -> dict[str, Any]:
+def _row(domain: str, proxy: str, counts: Mapping[str, float]) -> RouteRow:
     good, bans, pages, faults = (
         int(counts.get(one, 0)) for one in ("good", "ban", "page", "fault")
     )
-    row = {"domain": "(all)", "proxy": route, "good": good, "bans": bans}
-    row |= {"page faults": pages, "proxy faults": faults}
-    return row | _sums(good, bans + faults, counts.get("bytes", 0), counts.get("money", 0))
-
-
-def _sums(good: int, bad: int, size: float, money: float) -> dict[str, Any]:
-    spent = money / MILLIONTHS
-    return {
-        "success": f"{good / (good + bad):.0%}" if good + bad else "",
-        "MB": round(size / 2**20, 1),
-        "cost": round(spent, 4),
-        "per 1,000 good": f"{1000 * spent / good:.4g}" if good else "",
-    }
+    tries, spent = good + bans + faults, counts.get("money", 0) / MILLIONTHS
+    return RouteRow(
+        domain=domain,
+        proxy=proxy,
+        good=good,
+        bans=bans,
+        page_faults=pages,
+        proxy_faults=faults,
+        success=round(good / tries, 4) if tries else None,
+        mb=round(counts.get("bytes", 0) / 2**20, 1),
+        cost=round(spent, 4),
+        cost_per_1000_good=round(1000 * spent / good, 4) if good else None,
+    )
