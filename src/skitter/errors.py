@@ -343,7 +343,7 @@ class DiskFull(InfrastructureError):
     def __str__(self) -> str:
         return (
             f"the disk of {self.directory} is full ({free_space(self.directory)} free): free some "
-            "space, and it continues by itself; nothing that was written is lost."
+            "space. What is running continues by itself, and nothing that was written is lost."
         )
 
 
@@ -389,7 +389,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question about the known name that is most similar; empty if none is."""
     from difflib import get_close_matches  # rarely needed, and every command imports this module
 
-    close = get_close_matches(name, list(known), n=1)
+    known = list(known)
+    table = name[: name.rfind(".") + 1]  # what both begin with says nothing
+    ends = [one.removeprefix(table) for one in known if table and one.startswith(table)]
+    inside = get_close_matches(name.removeprefix(table), ends, n=1, cutoff=0.5)
+    close = [table + one for one in inside] or get_close_matches(name, known, n=1)
     return f"did you mean {close[0]}?" if close else ""
 
 

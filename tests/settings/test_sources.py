@@ -217,6 +217,10 @@ def test_the_server_is_found_like_any_setting(project, monkeypatch):
 
 def test_any_setting_can_be_given_as_key_and_value():
     assert parse_setting("fetch.headers=X-Key: a=b") == ("fetch.headers", {"X-Key": "a=b"})
-    for text, says in (("fetch.http", "key=value"), ("fetch.htp2=1", "did you mean fetch.http2")):
+    for text, says in (
+        ("fetch.http", "key=value"),
+        ("fetch.htp2=1", "did you mean fetch.http2"),
+        ("fetch.timeot=3", "did you mean fetch.total_timeout_s"),  # not fetch.client
+    ):
         with pytest.raises(UsageError, match=says):
             parse_setting(text)
