@@ -114,7 +114,7 @@ def test_what_pipelines_and_statistics_are_told_is_checked_before_the_crawl():
     with pytest.raises(UsageError, match=r"^REDIS_ITEMS_SERIALIZER"):
         ours.RedisPipeline.from_crawler(Crawler(Books, {"REDIS_ITEMS_SERIALIZER": "nope.nope"}))
     with pytest.raises(UsageError, match=r"^STATS_KEY"):
-        ours.RedisStatsCollector(Crawler(Books, {"STATS_KEY": "%(name)s"}))
+        ours.RedisStatsCollector(Crawler(Books, {"STATS_KEY": "%(name)s"})).begin("books")
 
 
 def test_every_row_of_the_table_says_what_becomes_of_it():
