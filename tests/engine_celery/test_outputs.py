@@ -35,7 +35,7 @@ def add(station, job: str, *paths: str) -> None:
 
 def test_a_second_crawl_of_a_job_with_another_output_is_refused_and_the_first_goes_on(slow_station):
     slow_station.worker("-c", "2")
-    begin(slow_station, lease_s=2)
+    begin(slow_station, lease_s=60)
     until(lambda: len(rows(slow_station)) > 5)
     [before] = slow_station.run(read_specs(server_of(slow_station)))
 
@@ -117,10 +117,38 @@ def test_a_mistake_in_the_middle_of_a_pump_returns_the_pages_in_flight(station, 
     station.run(unregister_job(server_of(station), "j"))
 
 
+def test_the_output_of_a_pump_at_work_is_not_replaced_although_it_has_no_item_yet(
+    station, monkeypatch
+):
+    monkeypatch.setattr("skitter.celery.output.SILENCE_S", 0.3)
+    monkeypatch.setenv("SLOW_UNTIL", str(station.folder / "until"))
+    station.make_job("p")
+    add(station, "p", "/about?held")
+    registered(station, "p", kind="pages", target=SLOW, out=str(station.folder / "one.db"))
+    runtime = runtime_of(station.app)
+    running = runtime.start(pump(runtime, message(station, "p")))
+    until(lambda: any("held" in one.target for one in station.shop.log()))
+
+    async def claimed_at(frontier) -> int:
+        return int((await frontier.home.command("HMGET", "sink", "at"))[0])
+
+    async def forget(frontier) -> None:
+        await frontier.home.command("HSET", "sink", "at", "0")  # it was long ago
+
+    station.on_job("p", forget)
+    until(lambda: running.done() or station.on_job("p", claimed_at))
+    with pytest.raises(ItemsElsewhere, match="a job has one sink"):
+        submit(station, station.page("/about?quick"), station.folder / "two.db")
+
+    (station.folder / "until").touch()
+    assert running.result(timeout=PATIENCE_S)["pages"] == 1
+    assert station.stats("p").stored == 1
+
+
 def test_pumps_share_a_file_that_only_one_of_them_can_write(station):
     station.worker("-c", "3", "-l", "INFO")
 
-    station.crawl.delay(BOOKS, out="books.jsonl", pumps=3, lease_s=3).get(timeout=PATIENCE_S)
+    station.crawl.delay(BOOKS, out="books.jsonl", pumps=3).get(timeout=PATIENCE_S)
     finish(station)
 
     lines = (station.folder / "books.jsonl").read_text().splitlines()

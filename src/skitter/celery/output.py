@@ -6,8 +6,10 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from skitter.errors import JobMissing
-from skitter.frontier.admin.sink import find_sink
+from skitter.engine.pulse import cancel_all
+from skitter.errors import JobMissing, SkitterError
+from skitter.frontier.admin.sink import claim_sink, find_sink
+from skitter.frontier.admin.workers import SILENCE_S
 from skitter.loading import open_destination
 from skitter.sinks import Destination, SinkAway, SinkBusy, Stopped
 
@@ -72,7 +74,18 @@ async def open_output(
                 known.set()
                 raise
         known.set()
+        keeping = asyncio.create_task(_keep(frontier, to.place))
+        stack.push_async_callback(cancel_all, [keeping])
         yield sink
+
+
+async def _keep(frontier: Frontier, place: str) -> None:
+    """Claim it again and again: a place that has received nothing for a while may be replaced, and
+    what this pump loads would be in the wrong one."""
+    while True:
+        await asyncio.sleep(SILENCE_S / 3)
+        with suppress(SkitterError):
+            await claim_sink(frontier, place)
 
 
 async def _pause(stop: asyncio.Event) -> None:
