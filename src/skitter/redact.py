@@ -112,7 +112,10 @@ def redact_tree(value: Any, name: str = "") -> Any:
         return {key: redact_tree(each, str(key)) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [redact_tree(each) for each in value]
-    return redact_text(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    # A proxy may be written without its scheme, so that nothing in a text would show what it is.
+    return redact(value) if name.lower().endswith("proxy") else redact_text(value)
 
 
 def redact_request(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from skitter.scrapy import (
 )
 from skitter.scrapy.connection import from_settings
 from skitter.scrapy.dupefilter import make_dupefilter
+from skitter.scrapy.refused import is_refused
 from skitter.valkey import hold
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
@@ -207,7 +208,7 @@ def test_what_nobody_would_call_of_a_spider_is_refused_by_name(name):
     kind = type("Mine", (Fed,), {name: lambda self, *args: []})
 
     with pytest.raises(UsageError, match=f"Mine.{name} cannot be honoured"):
-        spider_of(kind)
+        kind().setup_redis(Crawler(kind))
 
 
 @pytest.mark.parametrize("name", ["request_seen", "clear", "from_settings", "from_spider"])
@@ -218,11 +219,14 @@ def test_what_nobody_would_call_of_a_dupefilter_is_refused_by_name(name):
         make_dupefilter(Crawler(Fed, {"DUPEFILTER_CLASS": kind}))
 
 
-def test_what_nobody_would_call_of_a_scheduler_is_refused_by_name():
+def test_what_nobody_would_call_of_a_scheduler_is_refused_by_name(caplog):
     kind = type("Mine", (Scheduler,), {"flush": lambda self: None})
+    spider = Fed()
 
-    with pytest.raises(UsageError, match=r"Mine\.flush cannot be honoured"):
-        kind(Crawler(Fed))
+    kind(Crawler(Fed)).open(spider)
+
+    assert is_refused(spider)
+    assert "Mine.flush cannot be honoured" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -34,7 +35,9 @@ class Proxy:
     """Answers for the whole web: at first 503, then a page."""
 
     port: int = 0
+    never: bool = False  # answers 503 to everything
     asked: Counter[str] = field(default_factory=Counter)
+    said: set[str | None] = field(default_factory=set)  # who asks, to the proxy
 
     @property
     def url(self) -> str:
@@ -48,7 +51,8 @@ def proxy(monkeypatch) -> Iterator[Proxy]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked[self.path] += 1
-            self.send_response(503 if found.asked[self.path] == 1 else 200)
+            found.said.add(self.headers["Proxy-Authorization"])
+            self.send_response(503 if found.never or found.asked[self.path] == 1 else 200)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
@@ -93,6 +97,62 @@ def test_what_a_middleware_chooses_is_chosen_again_for_retries_and_links(shop, m
     assert proxy.asked == dict.fromkeys(PAGES, 2), "each was asked for again, by the same proxy"
     assert cluster.dead() == {}
     cluster.assert_accounted_for()
+
+
+def test_the_password_of_a_proxy_that_a_middleware_chooses_is_not_stored(
+    shop, make_cluster, proxy, monkeypatch
+):
+    monkeypatch.setenv("PROXY", f"http://user:pass-word@127.0.0.1:{proxy.port}")
+    proxy.never = True
+    cluster = make_cluster(shop)
+
+    node = cluster.run_odd("routed", SCHEDULER_PERSIST=True)
+
+    assert node.finish() == "finished"
+    assert proxy.asked == {PAGES[0]: 3}
+    assert proxy.said == {f"Basic {b64encode(b'user:pass-word').decode()}"}
+    [letter] = cluster.json("dead", "list", cluster.job, "--with-secrets")
+    assert letter["url"] == PAGES[0]
+    assert "Proxy-Authorization" not in str(letter)
+    assert "proxy" not in str(letter["request"])
+
+
+@pytest.mark.parametrize(
+    "spelling", ["http://user:pass-word@{}", "user:pass-word@{}", "//user:pass-word@{}"]
+)
+def test_no_command_shows_the_password_of_a_stored_proxy_unless_asked(
+    shop, make_cluster, proxy, tmp_path, spelling
+):
+    """The spider chooses it, so it is stored; the node does not allow it, so the page is dead."""
+    cluster = make_cluster(shop)
+    place = spelling.format(f"127.0.0.1:{proxy.port}")
+    meta = {"fields": {"meta": {"proxy": place}}}
+
+    async def plant() -> None:
+        async with connect(cluster.server_url) as server:
+            frontier = await create_job(server, cluster.job)
+            await frontier.add([Request(url="http://bank.example/", meta=meta)])
+
+    asyncio.run(plant())
+    node = cluster.run_odd("routed", SCHEDULER_PERSIST=True)
+    assert node.finish() == "finished"
+    job, file = cluster.job, tmp_path / "dead.jsonl"
+
+    shown = [
+        cluster.skitter("dead", "list", job, "--json"),
+        cluster.skitter("dead", "show", job, "http://bank.example/"),
+        cluster.skitter("dead", "show", job, "http://bank.example/", "--json"),
+        cluster.skitter("why", job, "http://bank.example/"),
+        cluster.skitter("why", job, "http://bank.example/", "--json"),
+        cluster.skitter("dead", "export", job, "--to", str(file)),
+        cluster.skitter("logs", job),
+    ]
+
+    assert [one.returncode for one in shown] == [0] * len(shown), [one.stderr for one in shown]
+    assert "proxy" in file.read_text()
+    everything = "".join([node.log, file.read_text(), *(one.stdout + one.stderr for one in shown)])
+    assert "pass-word" not in everything
+    assert place in str(cluster.json("dead", "list", job, "--with-secrets"))
 
 
 @pytest.mark.parametrize("allowed", ["127.0.0.1", "*", ""])

@@ -31,7 +31,14 @@ def cluster_url():
 def test_two_nodes_crawl_the_shop_on_a_cluster(cluster_url, open_shop, make_cluster):
     cluster = make_cluster(open_shop(books=100), url=cluster_url)
 
-    nodes = [cluster.start(SCHEDULER_PERSIST=True) for _ in range(2)]
+    counted = {
+        "STATS_CLASS": "skitter.scrapy.RedisStatsCollector",
+        "STATS_KEY": f"{cluster.job}:stats",
+    }
+
+    nodes = [cluster.start(SCHEDULER_PERSIST=True, **counted) for _ in range(2)]
 
     assert {node.finish() for node in nodes} == {"finished"}
     cluster.assert_complete()
+    scraped = cluster.command("HGET", f"{cluster.job}:stats", "item_scraped_count")
+    assert int(scraped) == len(cluster.items())

@@ -110,11 +110,9 @@ def test_a_setting_that_makes_no_sense_is_named_in_the_sentence(name, value):
         read_options(Settings({name: value}), Books())
 
 
-def test_what_pipelines_and_statistics_are_told_is_checked_before_the_crawl():
-    with pytest.raises(UsageError, match=r"^REDIS_ITEMS_SERIALIZER"):
-        ours.RedisPipeline.from_crawler(Crawler(Books, {"REDIS_ITEMS_SERIALIZER": "nope.nope"}))
+def test_the_key_of_the_statistics_is_checked_before_the_crawl():
     with pytest.raises(UsageError, match=r"^STATS_KEY"):
-        ours.RedisStatsCollector(Crawler(Books, {"STATS_KEY": "%(name)s"}))
+        ours.RedisStatsCollector(Crawler(Books, {"STATS_KEY": "%(name)s"})).begin("books")
 
 
 def test_every_row_of_the_table_says_what_becomes_of_it():
@@ -239,17 +237,17 @@ def test_attributes_that_cannot_be_are_refused():
     nothing: list[object] = ["", " ", []]
     for empty in nothing:
         with pytest.raises(UsageError, match="is empty"):
-            Fed.from_crawler(crawler, redis_key=empty)
+            Fed(redis_key=empty).setup_redis(crawler)
     with pytest.raises(BadOption, match="redis_batch_size"):
-        Fed.from_crawler(crawler, redis_batch_size=0)
+        Fed(redis_batch_size=0).setup_redis(crawler)
     for name in ("redis_batch_size", "max_idle_time", "redis_encoding"):
         with pytest.raises(UsageError, match=f"^{name}"):
-            Fed.from_crawler(crawler, **{name: "klingon"})
+            Fed(**{name: "klingon"}).setup_redis(crawler)
     for name in ("REDIS_ENCODING", "REDIS_START_URLS_BATCH_SIZE", "MAX_IDLE_TIME_BEFORE_CLOSE"):
         with pytest.raises(UsageError, match=f"^{name}"):
-            Fed.from_crawler(Crawler(Fed, {name: "klingon"}))
+            Fed().setup_redis(Crawler(Fed, {name: "klingon"}))
     with pytest.raises(UsageError, match=r"^REDIS_START_URLS_KEY"):
-        Fed.from_crawler(Crawler(Fed, {"REDIS_START_URLS_KEY": "%(spider)s:u"}))
+        Fed().setup_redis(Crawler(Fed, {"REDIS_START_URLS_KEY": "%(spider)s:u"}))
 
 
 def test_a_request_made_from_a_message_of_ones_own():

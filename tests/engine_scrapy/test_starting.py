@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from twisted.internet.defer import Deferred
 
-from skitter.errors import JobMissing
+from skitter.errors import JobMissing, ServerFull, ServerUnreachable, UsageError
+from skitter.scrapy.absence import Absence
+from skitter.scrapy.refused import end_opening
 from skitter.valkey import start, stop
 
 pytestmark = pytest.mark.timeout(300)
@@ -76,8 +83,8 @@ def test_a_node_that_starts_while_the_server_is_away_waits_for_it(
     try:
         shop = open_shop(books=50)
         cluster = make_cluster(shop, url=url)
-        node, other = cluster.start(), cluster.start()
-        until(lambda: all("Nothing is lost; trying again" in one.log for one in (node, other)))
+        node, other = (cluster.start(SKITTER_START_S=600) for _ in range(2))
+        until(lambda: all("Waiting up to 600 s for it" in one.log for one in (node, other)))
         other.process.send_signal(signal.SIGINT)
         assert other.wait() == 0, "it may be stopped meanwhile"
 
@@ -90,13 +97,91 @@ def test_a_node_that_starts_while_the_server_is_away_waits_for_it(
         stop(directory)
 
 
-def test_a_server_that_refuses_us_is_not_waited_for(open_shop, make_cluster):
+def test_a_node_whose_server_does_not_answer_gives_up_with_a_sentence(open_shop, make_cluster):
+    cluster = make_cluster(open_shop(books=50))
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    node = cluster.start(REDIS_URL=f"redis://127.0.0.1:{port}", SKITTER_START_S=0.5)
+
+    assert node.finish(code=1) == "skitter_refused"
+    assert "connection refused): check that it runs" in node.log
+    assert "Waiting up to 0.5 s for it" in node.log
+    assert "has waited 0.5 s for it and stops: correct REDIS_URL" in node.log
+    assert "Traceback" not in node.log
+
+
+def test_that_a_server_is_away_is_said_at_once_and_ever_more_rarely():
+    absence = Absence(start_s=60)
+
+    said = [now for now in range(0, 1200) if absence.is_news(now)]
+
+    assert said == [0, 5, 15, 35, 75, 155, 315, 615, 915]
+    assert absence.end()
+    assert not absence.end()
+    assert absence.is_news(1200)
+
+
+def test_a_node_that_starts_waits_for_a_server_that_is_away_but_not_for_ever():
+    absence, away = Absence(start_s=60), ServerUnreachable("it does not answer: start it.")
+
+    for now in (5, 64.9):
+        absence.check(away, now)
+    with pytest.raises(ServerUnreachable, match=r"start it\. The node has waited 60 s"):
+        absence.check(away, 65)
+    absence.check(ServerFull("it"), 1000)  # which is there, and has work to do
+
+
+MISTAKES = [
+    ({"SKITTER_LEASE_S": "abc"}, "SKITTER_LEASE_S must be a number"),
+    ({"SKITTER_LEASES": "1"}, "there is no setting SKITTER_LEASES"),
+    ({"DUPEFILTER_CLASS": "scrapy.Spider"}, "DUPEFILTER_CLASS = 'scrapy.Spider' cannot be"),
+    ({"REDIS_ITEMS_SERIALIZER": "nope.nope"}, "REDIS_ITEMS_SERIALIZER = 'nope.nope' cannot be"),
+    ({"REDIS_ITEMS_KEY": "%(name)s"}, r"REDIS_ITEMS_KEY = '%(name)s' cannot be filled in"),
+    ({"REDIS_URL": "redis://:wrong@localhost:1:2"}, "REDIS_URL must be"),
+    (
+        {"STATS_CLASS": "skitter.scrapy.RedisStatsCollector", "STATS_KEY": "%(name)s"},
+        "STATS_KEY = '%(name)s' cannot be filled in",
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "sentence"), MISTAKES, ids=[one[1][:20] for one in MISTAKES])
+def test_a_mistake_in_the_settings_is_one_line_and_an_exit_code(
+    open_shop, make_cluster, settings, sentence
+):
     cluster = make_cluster(open_shop(books=50))
 
-    node = cluster.start(REDIS_URL="redis://:wrong@localhost:1:2")
+    node = cluster.start(**settings)
 
-    assert node.wait() is not None
-    assert "REDIS_URL" in node.log
+    assert node.finish(code=1) == "skitter_refused"
+    [line] = [one for one in node.log.splitlines() if "ERROR" in one]
+    assert sentence in line
+    assert "Traceback" not in node.log
+    assert cluster.shop.pages() == []
+
+
+def test_a_mistake_in_a_fed_spider_is_one_line_and_an_exit_code(open_shop, make_cluster):
+    cluster = make_cluster(open_shop(books=50))
+
+    node = cluster.start("crawl", "fed", REDIS_ENCODING="utf-99")
+
+    assert node.finish(code=1) == "skitter_refused"
+    assert "REDIS_ENCODING = 'utf-99' is not an encoding" in node.log
+    assert "Traceback" not in node.log
+    with pytest.raises(JobMissing):
+        cluster.stats()
+
+
+def test_a_scrapy_that_cannot_close_quietly_gets_the_error_itself(monkeypatch):
+    monkeypatch.setattr("skitter.scrapy.refused.CLOSES_QUIETLY", False)
+    opened: Deferred[Any] = Deferred()
+    errors: list[Any] = []
+
+    end_opening(Crawler(Spider), opened, UsageError("no"))
+
+    opened.addErrback(errors.append)
+    assert [one.getErrorMessage() for one in errors] == ["no"]
 
 
 def test_a_slot_has_the_delay_that_is_configured_and_does_not_wait_a_second_time(

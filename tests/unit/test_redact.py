@@ -151,6 +151,8 @@ def test_nested_data_is_masked_by_its_names() -> None:
         "cookies": [{"name": "id", "value": "pw"}],
         "headers": {"X-Csrf-Token": ["pw"], "Accept": ["text/html"]},
         "proxy": "http://me:pw@proxy.example",
+        "http_proxy": "me:pw@proxy.example:8000",
+        "other": {"proxy": "//me:pw@proxy.example:8000"},
     }
     shown = redact_tree(meta)
     assert "pw" not in str(shown)

@@ -11,6 +11,7 @@ registry     the jobs that Celery works on, and their spiders
 runtime      what one process keeps open: an event loop in a thread, the server, warm workers
 scheduling   how many pumps each job gets, and what is due at its end
 results      the result of a page goes into Celery's result backend
+output       where items are loaded, and what is refused when a job is submitted
 pump         one message: lease and fetch for a while
 submit       what callers may ask for, and how it goes into the frontier
 reduce       what runs once at the end: a reducer, or a spider's hooks

@@ -66,7 +66,7 @@ def _set_up(app: Any, settings: CelerySettings) -> Any:
     add_tasks(app)
     app.finalize()
     WorkerSignals(app).connect()
-    mute_watch_logs()
+    mute_logs()
     return app
 
 
@@ -160,8 +160,9 @@ class Watch:
         self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where)
 
 
-def mute_watch_logs() -> None:
-    """A line every few seconds would hide those that matter."""
+def mute_logs() -> None:
+    """Watches, as a line every few seconds would hide those that matter, and errors that our tasks
+    have logged themselves."""
     for name in ("celery.worker.strategy", "celery.app.trace"):
         logger = logging.getLogger(name)
         if _is_news not in logger.filters:
@@ -169,7 +170,9 @@ def mute_watch_logs() -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    return "skitter.watch[" not in record.getMessage()
+    text = record.getMessage()
+    is_told = text.startswith("Task skitter.") and " raised expected: " in text
+    return "skitter.watch[" not in text and not is_told
 
 
 # --- their command line ---------------------------------------------------------------------------

@@ -8,9 +8,10 @@ import time
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from skitter.celery.config import GRACE_S, PUMP_S
+from skitter.celery.output import open_output, output_of
 from skitter.celery.registry import cached_spider, read_spec
 from skitter.celery.results import ResultSink, store_failures
 from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
@@ -18,17 +19,19 @@ from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
 from skitter.frontier.admin.log import log
 from skitter.frontier.admin.pumps import lane_of, renew_permit, return_permit
-from skitter.loading import Loader, open_destination
-from skitter.sinks import Destination, LoadPace
+from skitter.loading import Loader
+from skitter.sinks import LoadPace
 from skitter.spider.source_line import describe
 from skitter.spider.transform import chain
 from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Coroutine, Iterator
 
     from skitter.celery.registry import JobSpec
     from skitter.celery.runtime import Only, Runtime, WarmWorker
+    from skitter.loading import OpenSink
+    from skitter.sinks import Destination
     from skitter.worker.loop import Worker
 
 #: A pump that has not renewed its permit for this long is dead, and replaced.
@@ -110,7 +113,7 @@ async def _run_counted(runtime: Runtime, warm: WarmWorker, message: PumpMessage)
 
 
 async def _log_error(runtime: Runtime, message: PumpMessage, error: Exception) -> None:
-    """For `skitter logs`; the trace is in Celery's log."""
+    """For `skitter logs`."""
     text = str(error) if isinstance(error, SkitterError) else describe(error)
     with suppress(SkitterError):
         frontier = await runtime.frontier(message.job)
@@ -131,7 +134,7 @@ async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None
             watch_signals=False,  # Celery handles them
         )
     )
-    async with loading(runtime, warm):
+    async with loading(runtime, warm, worker):
         tasks = [asyncio.create_task(_control(runtime, warm, worker, message))]
         if lingers:
             tasks.append(asyncio.create_task(_stop_when_idle(warm, worker)))
@@ -222,48 +225,71 @@ async def _stop_without_work(worker: Worker) -> None:
 
 
 @asynccontextmanager
-async def loading(runtime: Runtime, warm: WarmWorker) -> AsyncIterator[None]:
-    """Load items inside the block, and then until none are left. Raises the first error itself."""
-    if warm.spec.kind != "scrape" and not warm.spec.out:
+async def loading(runtime: Runtime, warm: WarmWorker, worker: Worker) -> AsyncIterator[None]:
+    """Load items inside the block, and then until none are left. Raises the first error itself: a
+    mistake in the output before the block is entered, any other once the worker has returned its
+    leases. No page is to blame for it."""
+    known, stop = asyncio.Event(), asyncio.Event()
+    loaders = [asyncio.create_task(one) for one in _loaders(runtime, warm, known, stop)]
+    if not loaders:
         yield
         return
-    stop = asyncio.Event()
+    for one in loaders:
+        one.add_done_callback(lambda _: known.set())
+        one.add_done_callback(lambda _: worker.stop())
     try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_load(runtime, warm, stop))
-            if warm.spec.kind == "scrape":
-                group.create_task(store_failures(runtime, warm.frontier, stop))
-            try:
-                yield
-                await _until_loaded(warm)
-            finally:
-                stop.set()
-    except BaseExceptionGroup as errors:
-        purged = [one for one in errors.exceptions if isinstance(one, PURGED)]
-        raise (purged or errors.exceptions)[0] from errors
+        await known.wait()
+        _raise_first(loaders)
+        yield
+        await _until_loaded(warm, loaders)
+        stop.set()
+        await asyncio.wait(loaders)
+        _raise_first(loaders)
+    finally:
+        await cancel_all(loaders)
 
 
-async def _load(runtime: Runtime, warm: WarmWorker, stop: asyncio.Event) -> None:
+def _raise_first(tasks: list[asyncio.Task[None]]) -> None:
+    """The first error of those that have ended; that the job was purged explains all others."""
+    ended = [one for one in tasks if one.done() and not one.cancelled()]
+    errors = [error for one in ended if (error := one.exception())]
+    for error in sorted(errors, key=lambda one: not isinstance(one, PURGED)):
+        raise error
+
+
+def _loaders(
+    runtime: Runtime, warm: WarmWorker, known: asyncio.Event, stop: asyncio.Event
+) -> Iterator[Coroutine[Any, Any, None]]:
+    """`known` is set when the output is known to be no mistake."""
+    if warm.spec.kind == "scrape":
+        known.set()
+        yield _load(warm, lambda: nullcontext(ResultSink(runtime, warm.spec)), stop)
+        yield store_failures(runtime, warm.frontier, stop)
+    elif warm.spec.out:
+        to = output_of(runtime, warm.spec)
+        opening = partial(open_output, warm.frontier, to, known=known, stop=stop)
+        yield _load(warm, opening, stop, to)
+
+
+async def _load(
+    warm: WarmWorker, opening: OpenSink, stop: asyncio.Event, to: Destination | None = None
+) -> None:
     """An unreachable output is retried, now and by later pumps, and logged."""
     spec = warm.spec
     steps = cached_spider(spec.target).transforms if spec.out else []
     change = chain(steps) if steps else None
     loader = Loader(warm.frontier, warm.first.name, warm.first.logbook, stop, change, QUICK)
     loader.figures = figures = warm.first.delivery.figures
-    if spec.kind == "scrape":
-        await loader.run(lambda: nullcontext(ResultSink(runtime, spec)))
-    else:
-        to = Destination(warm.permissions.out, spec.job, runtime.where.directory)
-        await loader.run(partial(open_destination, warm.frontier, to))
-        if (await warm.frontier.stats()).finished:
-            await to.finish()
+    await loader.run(opening)
+    if to and (await warm.frontier.stats()).finished:
+        await to.finish()
     with suppress(SkitterError):
         await figures.send(warm.frontier)
 
 
-async def _until_loaded(warm: WarmWorker) -> None:
+async def _until_loaded(warm: WarmWorker, loaders: list[asyncio.Task[None]]) -> None:
     deadline = time.monotonic() + LOAD_S
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not any(one.done() for one in loaders):
         stats = await warm.frontier.stats()
         if not (stats.items or (warm.spec.kind == "scrape" and stats.dead)):
             return

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 import msgspec
 
 from skitter.app import open_crawl
+from skitter.celery.output import claim_output
 from skitter.celery.registry import (
     LEASE_S,
     MAX_PUMPS,
@@ -245,7 +246,9 @@ async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) 
         return Submitted(job=options.job, new=0, known=0)
     spec = _spec(options, job=options.job, kind="pages", out=options.out, run_id=SHARED)
     spec = runtime.sign(spec)
+    await claim_output(runtime, spec)
     frontier = await open_page_job(runtime, spec, options)
+    await claim_output(runtime, spec)  # again, if the job is new
     requests = [Request(url=url, priority=options.priority) for url in urls]
     added = await submit_requests(runtime, frontier, spec, requests)
     return Submitted(job=spec.job, new=added[Added.NEW], known=added[Added.SEEN])
@@ -295,14 +298,16 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     spider = load_spider(options.spider)
     job = options.job or spider.name
     config = resolve(job=job, spider=spider.tables)
+    hooks = bool(spider.hooks.finish)
+    spec = _spec(options, job=job, out=options.out, pumps=options.pumps, hooks=hooks)
+    await claim_output(runtime, runtime.sign(spec))
     frontier, _ = await open_crawl(await runtime.server(), job, spider, config)
+    await claim_output(runtime, runtime.sign(spec))  # again, if the job is new
     before = await frontier.stats()
     private = await offer_seeds(frontier, spider)
     after = await frontier.stats()
     if not (after.seen or after.fed):  # a job that never had a URL never ends
         return Submitted(job=frontier.job, new=0, known=0)
-    hooks = bool(spider.hooks.finish)
-    spec = _spec(options, job=frontier.job, out=options.out, pumps=options.pumps, hooks=hooks)
     fetch = FetchOptions(obey_robots=options.obey_robots, allow_hosts=tuple(sorted(private)))
     spec = msgspec.structs.replace(spec, config=replace(spec.config, fetch=fetch))
     await reset_callback(frontier)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Set
+from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +31,18 @@ from skitter.celery.submit import (
     check_times,
     check_urls,
 )
-from skitter.errors import NotAllowed, ServerUnreachable, UsageError
+from skitter.errors import NotAllowed, ServerUnreachable, SkitterError, UsageError
 from skitter.frontier.admin.control import read_birth
 from skitter.model import Request
 from skitter.redact import redact_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
 
 SIGNATURE = "skitter_signature"  # a header of the message
+logger = logging.getLogger(__name__)
 
 
 class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
@@ -253,6 +256,24 @@ def watch(self: Any, machine: str, slots: int) -> None:
     runtime.run(look())
 
 
+def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What Skitter raises on purpose says what to do: it is logged without a stack trace, and
+    reaches the caller as a class that is made of its message alone. Celery makes the exception
+    again there, from its arguments."""
+
+    @wraps(function)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except SkitterError as error:
+            logger.error("%s failed: %s", self.name, error)
+            kinds = (one for one in type(error).__mro__ if issubclass(one, SkitterError))
+            plain = next(one for one in kinds if one.__init__ is SkitterError.__init__)
+            raise plain(str(error)) from None
+
+    return run
+
+
 #: For all our tasks: each may run twice, so it is redelivered if its process is killed.
 COMMON = {
     "bind": True,
@@ -260,6 +281,7 @@ COMMON = {
     "acks_late": True,
     "reject_on_worker_lost": True,
     "serializer": "json",
+    "throws": (SkitterError,),  # logged by in_a_sentence, as Celery would do it at INFO
 }
 LATER = {"track_started": False}  # QUEUED until its page is done
 QUIET = {"ignore_result": True, "send_events": False, "track_started": False}
@@ -268,14 +290,14 @@ LIMITED = {"ignore_result": True, "soft_time_limit": SOFT_LIMIT_S, "time_limit":
 
 def add_tasks(app: Any) -> None:
     def add(name: str, function: Any, **options: Any) -> None:
-        app.task(name=f"skitter.{name}", **COMMON | options)(function)
+        app.task(name=f"skitter.{name}", **COMMON | options)(in_a_sentence(function))
 
     checked = {"base": CheckedTask}
     add("scrape", scrape, options_type=ScrapeOptions, **checked, **LATER)
     add("scrape_many", scrape_many, options_type=ManyOptions, sent_when_called=True, **checked)
     add("crawl", crawl, options_type=CrawlOptions, **checked)
     add("map_reduce", map_reduce, options_type=MapOptions, **checked, **LATER)
-    add("summarize", summarize, bind=False)
+    app.task(name="skitter.summarize", **COMMON | {"bind": False})(summarize)
     add("finish", finish, **QUIET)
     add("pump", run_pump, **LIMITED)
     add("watch", watch, **QUIET)

@@ -136,6 +136,7 @@ OURS = {
         "600",
         "seconds after which a process whose engine hangs is ended; 0: never",
     ),
+    "SKITTER_START_S": ("60", "seconds that a node waits for its server when it starts"),
     "SKITTER_BLOCKED_REST_S": ("60", "seconds to leave a host alone after it showed a block page"),
 }
 

@@ -19,11 +19,12 @@ from skitter.fetch.resolver import Resolver
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from scrapy import Request
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from skitter.fetch.guard import Authority
+    from skitter.scrapy.internals import ScrapyEngine
 
 #: Schemes that any page may link to.
 SCHEMES = frozenset({"http", "https", "data", "about"})
@@ -113,6 +114,17 @@ class GuardMiddleware:
         for address in addresses:
             if reason := refusal(address):
                 raise _refused(url, reason)
+
+
+def make_guard(crawler: Crawler, spider: Spider, engine: ScrapyEngine) -> GuardMiddleware | None:
+    """None: SKITTER_GUARD is False."""
+    if not crawler.settings.getbool("SKITTER_GUARD", default=True):
+        return None
+    guard = GuardMiddleware(crawler)
+    for url in getattr(spider, "start_urls", ()):
+        guard.allow_seed(url)
+    engine.add_downloader_middleware(guard)
+    return guard
 
 
 class JudgingNames:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from skitter.frontier.admin.adopted import is_adopted
 from skitter.frontier.admin.workers import Vitals
 from skitter.logs import ClusterLog
 from skitter.report import some
+from skitter.scrapy.absence import Absence
 from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import FeedReader
 from skitter.scrapy.housekeeping import Housekeeping, wait_until_set
@@ -77,7 +79,8 @@ class Node:
         self.logbook = ClusterLog("skitter.scrapy")
         self._watchdog = Watchdog(options.stuck_s) if options.stuck_s else None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._nudged = self._hurried = self._away = self._is_open = False
+        self._nudged = self._hurried = self._is_open = False
+        self._absence = Absence(options.start_s)
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._feed_reader: FeedReader | None = None
         self._reason = ""
@@ -156,13 +159,15 @@ class Node:
 
     @asynccontextmanager
     async def _waiting_for_server(self) -> AsyncIterator[None]:
-        """A node that starts while the server is down waits, like running ones."""
+        """A node that starts while the server is down waits for a while: perhaps it starts too, or
+        its address is wrong."""
         try:
             yield
         except SkitterError as error:
             if self._is_open or not error.retryable:
                 raise
-            self._survives(error)
+            self._absence.check(error, time.monotonic())
+            self._survives(error, f"Waiting up to {self.options.start_s:g} s for it.")
             await wait_until_set(self._stop, AWAY_S)
 
     async def _join(self, server: Server) -> None:
@@ -278,20 +283,18 @@ class Node:
         await self.prefetch.return_unused()
         return False, IDLE_S
 
-    def _survives(self, error: SkitterError) -> bool:
+    def _survives(self, error: SkitterError, then: str = "Nothing is lost; trying again.") -> bool:
         if error.retryable:
-            if not self._away:
-                self.say("warning", f"{error} Nothing is lost; trying again.")
-            self._away = True
+            if self._absence.is_news(time.monotonic()):
+                self.say("warning", f"{error} {then}")
             return True
         self.say("error", f"{error} The node stops.")
         self.engine.close_spider("job_gone" if isinstance(error, JobMissing) else "skitter_error")
         return False
 
     def _note_back(self) -> None:
-        if self._away:
+        if self._absence.end():
             self.say("info", "the server is back")
-        self._away = False
 
     async def _rest(self, seconds: float) -> None:
         """Wait for a nudge, then a moment longer to collect a batch."""

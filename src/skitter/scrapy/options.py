@@ -32,6 +32,7 @@ _QUEUE_PLACES = ("scrapy_redis.queue", "skitter.scrapy", "skitter.scrapy.queue")
 DEFAULT_LEASE_S = 60.0
 DEFAULT_STUCK_S = 600.0
 DEFAULT_BLOCKED_REST_S = 60.0
+DEFAULT_START_S = 60.0
 DAY_S, MAX_IN_FLIGHT = 86_400, 100_000
 
 
@@ -50,6 +51,7 @@ class NodeOptions:
     flush_on_start: bool = False
     stuck_s: float = DEFAULT_STUCK_S  # end the process if its engine hangs this long; 0: never
     blocked_rest_s: float = DEFAULT_BLOCKED_REST_S  # pause for a host that shows a block page
+    start_s: float = DEFAULT_START_S  # how long a node that starts waits for its server
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property
@@ -93,6 +95,7 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         lease_s=_seconds(settings, "SKITTER_LEASE_S", DEFAULT_LEASE_S, low=0.1),
         stuck_s=_seconds(settings, "SKITTER_STUCK_S", DEFAULT_STUCK_S),
         blocked_rest_s=_seconds(settings, "SKITTER_BLOCKED_REST_S", DEFAULT_BLOCKED_REST_S),
+        start_s=_seconds(settings, "SKITTER_START_S", DEFAULT_START_S),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
         linger_s=number(

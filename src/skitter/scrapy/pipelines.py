@@ -21,8 +21,9 @@ from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.scrapy.compatibility import PIPELINE, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.internals import in_thread
+from skitter.scrapy.lookup import scheduler_of
 from skitter.scrapy.parsing import fill
-from skitter.scrapy.scheduler import scheduler_of
+from skitter.scrapy.refused import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,13 @@ class _Pipeline:
         return get_redis_from_settings(self.crawler.settings)
 
     def open_spider(self, spider: Spider | None = None) -> None:
+        try:
+            self.open()
+        except UsageError as error:
+            refuse(self.crawler, error)
+
+    def open(self) -> None:
+        """Raises UsageError for a setting that cannot be honoured."""
         self.scheduler: Scheduler | LocalScheduler = scheduler_of(self.crawler)
 
 
@@ -64,10 +72,13 @@ class RedisPipeline(_Pipeline):
         super().__init__(crawler)
         settings = crawler.settings
         self.key: str = settings.get("REDIS_ITEMS_KEY") or DEFAULT_KEY
-        self.serialize = _serializer(settings.get("REDIS_ITEMS_SERIALIZER"))
+        try:
+            self.serialize = _serializer(settings.get("REDIS_ITEMS_SERIALIZER"))
+        except UsageError as error:
+            refuse(crawler, error)
 
-    def open_spider(self, spider: Spider | None = None) -> None:
-        super().open_spider(spider)
+    def open(self) -> None:
+        super().open()
         refuse_overrides(type(self), RedisPipeline, PIPELINE)
         if type(self).item_key is RedisPipeline.item_key:
             fill("REDIS_ITEMS_KEY", self.key, spider=self.scheduler.spider.name)

@@ -22,6 +22,8 @@ _ADDRESS: Final = re.compile(
     r"(?:https?://)?(?:[^@/?#\\\s]*@)?([\w.-]+|\[[\da-f:.]+\])(:\d+)?/?", re.ASCII | re.IGNORECASE
 )
 
+_CHOSEN: Final = ("proxy", "_auth_proxy")  # the second is Scrapy's: whose password is in the header
+
 
 class StoredProxies:
     """Those that SKITTER_PROXIES names; all, if it is `*` or there is no guard."""
@@ -50,10 +52,13 @@ class StoredProxies:
 
 def without_chosen(request: Request, origin: object) -> Request:
     """The request without a proxy that a middleware chose for the page it is from, as retries,
-    redirects and `meta=response.meta` have it: the middleware chooses again."""
+    redirects and `meta=response.meta` have it: the middleware chooses again. Nor with the proxy's
+    password, which Scrapy moves to a header: without that proxy, the site would get it."""
     chosen = origin.proxy if isinstance(origin, Entry) else None
     if not chosen or request.meta.get("proxy") != chosen:
         return request
-    return request.replace(
-        meta={name: value for name, value in request.meta.items() if name != "proxy"}
+    stored = request.replace(
+        meta={name: value for name, value in request.meta.items() if name not in _CHOSEN}
     )
+    stored.headers.pop(b"Proxy-Authorization", None)
+    return stored

@@ -24,7 +24,7 @@ from skitter.scrapy.departures import Downloads
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.exchanges import Exchanges
 from skitter.scrapy.feed import FeedOptions
-from skitter.scrapy.guard import GuardMiddleware
+from skitter.scrapy.guard import make_guard
 from skitter.scrapy.ignored import IgnoredRequests
 from skitter.scrapy.internals import ScrapyEngine
 from skitter.scrapy.local import LocalScheduler, is_local
@@ -44,6 +44,7 @@ from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.proxies import StoredProxies, without_chosen
 from skitter.scrapy.refusals import has_errback, why_unheard
+from skitter.scrapy.refused import end_opening, is_refused, refuse
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
 from skitter.worker.verdict import Policy
@@ -65,12 +66,8 @@ class Scheduler:
     """Shares one frontier among all nodes: leased, fenced, polite, accounted for."""
 
     def __init__(self, crawler: Crawler) -> None:
-        refuse_overrides(type(self), Scheduler, SCHEDULER)
         self.crawler = crawler
         self.mailbox = Mailbox()
-        self.df = make_dupefilter(crawler)
-        self.df.memory = self.mailbox.memory
-        self._filters = not isinstance(self.df, NoDupeFilter)
         self._starts: Counter[str] = Counter()  # how often `start` yielded a request
 
     @classmethod
@@ -88,8 +85,25 @@ class Scheduler:
 
     # --- Scrapy's interface -----------------------------------------------------------------------
 
-    def open(self, spider: Spider) -> Deferred[None]:
+    def open(self, spider: Spider) -> Deferred[None] | None:
         self.spider = spider
+        if is_refused(spider):
+            return None
+        try:
+            self._prepare(spider)
+        except UsageError as error:
+            refuse(self.crawler, error, spider)
+            return None
+        opened: Deferred[None] = Deferred()
+        self.node.start(partial(self._on_opened, opened))
+        return opened
+
+    def _prepare(self, spider: Spider) -> None:
+        """Raises UsageError for a setting or a class that cannot be honoured."""
+        refuse_overrides(type(self), Scheduler, SCHEDULER)
+        self.df = make_dupefilter(self.crawler)
+        self.df.memory = self.mailbox.memory
+        self._filters = not isinstance(self.df, NoDupeFilter)
         self.options = read_options(self.crawler.settings, spider)
         self.layout = self.options.layout
         self.engine = ScrapyEngine(self.crawler)
@@ -111,7 +125,7 @@ class Scheduler:
             self.mailbox.supplied = self.options.concurrency
         self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
-        self.guard = self._make_guard()
+        self.guard = make_guard(self.crawler, spider, self.engine)
         self.downloads = Downloads(self.node, self.mailbox)
         policy = Policy(blocked_rest_s=self.options.blocked_rest_s)
         self.exchanges = Exchanges(self.crawler, self.mailbox, self.downloads, policy)
@@ -123,9 +137,6 @@ class Scheduler:
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
         self.crawler.signals.connect(self._pipeline_failed, signals.item_error)
         self.crawler.signals.connect(self._item_scraped, signals.item_scraped)
-        opened: Deferred[None] = Deferred()
-        self.node.start(partial(self._on_opened, opened))
-        return opened
 
     def _engine_calls(self) -> EngineCalls:
         calls = EngineCalls(self._read_feed, self._send_ahead, self._drop)
@@ -133,18 +144,9 @@ class Scheduler:
             calls.statistics = self.crawler.stats.begin(self.spider.name)
         return calls
 
-    def _make_guard(self) -> GuardMiddleware | None:
-        if not self.crawler.settings.getbool("SKITTER_GUARD", default=True):
-            return None
-        guard = GuardMiddleware(self.crawler)
-        for url in getattr(self.spider, "start_urls", ()):
-            guard.allow_seed(url)
-        self.engine.add_downloader_middleware(guard)
-        return guard
-
     def _on_opened(self, opened: Deferred[None], error: BaseException | None) -> None:
         if error is not None:
-            opened.errback(error)
+            end_opening(self.crawler, opened, error)
             return
         if self.mailbox.is_adopted:
             self.df.go_on_as_scrapy_redis()
@@ -155,7 +157,8 @@ class Scheduler:
 
     def close(self, reason: str) -> Deferred[None]:
         closed: Deferred[None] = Deferred()
-        self.df.close(reason)
+        if hasattr(self, "df"):
+            self.df.close(reason)
         if not hasattr(self, "node"):
             closed.callback(None)
         else:
@@ -387,19 +390,6 @@ class Scheduler:
     def _stats(self, name: str) -> None:
         if self.crawler.stats is not None:
             self.crawler.stats.inc_value(name)
-
-
-def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
-    """The scheduler of an open spider. Raises UsageError if it is not ours."""
-    engine: Any = crawler.engine
-    found = engine._slot.scheduler
-    # By type: Scrapy's isinstance is duck-typed, and true of every scheduler.
-    if not isinstance(found, Scheduler) and type(found) is not LocalScheduler:
-        raise UsageError(
-            "this part of Skitter works with Skitter's scheduler: "
-            "set SCHEDULER = 'skitter.scrapy.Scheduler'."
-        )
-    return found
 
 
 def _fire(waiting: Deferred[None]) -> None:

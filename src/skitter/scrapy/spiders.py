@@ -16,9 +16,11 @@ from skitter.scrapy.callbacks import find_public_callback
 from skitter.scrapy.compatibility import SPIDER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.lookup import scheduler_of
 from skitter.scrapy.message import request_fields
 from skitter.scrapy.parsing import encoding, fill, whole, whole_setting
-from skitter.scrapy.scheduler import Scheduler, scheduler_of
+from skitter.scrapy.refused import refuse
+from skitter.scrapy.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -42,7 +44,10 @@ class RedisMixin:
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider: Self = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[misc]
-        spider.setup_redis(crawler)
+        try:
+            spider.setup_redis(crawler)
+        except UsageError as error:
+            refuse(crawler, error, spider)  # type: ignore[arg-type]
         return spider
 
     @cached_property
