@@ -32,7 +32,7 @@ install: $(STAMP) ## Set up .venv with the pinned dependencies
 	@echo "Skitter is installed in $(VENV)."
 
 demo: $(CORE) ## Show Skitter at work
-	@$(BIN)/skitter demo
+	@$(BIN)/skitter demo $(ARGS)
 	@echo "To see it live in a browser: $(BIN)/skitter demo --dashboard"
 
 # More processes than cores: tests wait for the processes that they start.

@@ -37,10 +37,12 @@ PROGRAMS: Final = {
         file="usr/share/gocode/src/golang.org/x/net/html/testdata/webkit/tests1.dat",
     ),
     "initdb": Program("postgresql", BENCH, file="usr/lib/postgresql/*/bin/initdb"),
+    "kubectl": Program("kubernetes-client"),
     # A library that shifts the clock of a process that preloads it.
     "libfaketime": Program("libfaketime", file="usr/lib/*/faketime/libfaketime.so.1"),
     # A library that the embedded server runs with, if it is there.
     "libjemalloc": Program("libjemalloc2", BENCH, file="usr/lib/*/libjemalloc.so.2"),
+    "make": Program("make"),
     "mount": Program("mount"),
     "nginx": Program("nginx-light", BENCH),
     "openssl": Program("openssl", BENCH),
@@ -53,7 +55,8 @@ PROGRAMS: Final = {
     "runuser": Program("util-linux", BENCH),
     "setpriv": Program("util-linux"),
     "sleep": Program("coreutils"),
-    "systemd-analyze": Program("systemd", CHAOS),
+    "systemctl": Program("systemd"),
+    "systemd-analyze": Program("systemd"),
     "umount": Program("mount"),
 }
 

@@ -1,9 +1,10 @@
 """Processes that have their imports behind them: forks of one that has imported all.
 
 Of the two seconds of processor time that a node of Scrapy takes to begin, nearly all are imports,
-and tests start a hundred nodes. A fork is a process like any other, with its own environment,
-folder, output and signals, and it ends as an interpreter ends. What `python -m` does before that is
-proven where it is called: by tests/cli, tests/storm, and `start_whole` of tests/engine_scrapy.
+and so it is with the second of a Celery worker; tests start a hundred of the one and forty of the
+other. A fork is a process like any other, with its own environment, folder, output and signals, and
+it ends as an interpreter ends. What `python -m` does before that is proven where it is called: by
+tests/cli, tests/storm, and `start_whole` of tests/engine_scrapy.
 
 Run as a script by `Nursery`, with the program and the number of the socket on which orders come.
 """
@@ -58,6 +59,22 @@ PROGRAMS = {
             "scrapy.downloadermiddlewares",
             "scrapy.extensions",
             "scrapy.spidermiddlewares",
+        ),
+    ),
+    "celery": Program(
+        "celery.__main__:main",
+        modules=(
+            "celery.apps.worker",
+            "celery.backends.redis",
+            "celery.bin.celery",
+            "celery.bin.worker",
+            "celery.concurrency.prefork",
+            "celery.worker.worker",
+            "kombu.transport.redis",
+            "skitter.celery",  # which makes its app when it is first used
+            "skitter.celery.pump",
+            "skitter.frontier.redis_client",
+            "uvloop",
         ),
     ),
     "skitter": Program(
@@ -230,7 +247,8 @@ def reap() -> None:
 def take_place(
     out: int, errors: int, *, words: list[str], folder: str, environment: dict[str, str]
 ) -> None:
-    """All that a new process would be given."""
+    """All that a new process would be given, and a group of its own."""
+    os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for given, number in ((out, 1), (errors, 2)):
         os.dup2(given, number)

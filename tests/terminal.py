@@ -24,6 +24,7 @@ from chaos.servers import Node, free_ports
 from cli.conftest import Answer
 from documents import agrees
 from forks import Nursery
+from machines import Machine
 from needs import need
 from skitter.valkey import server_binary
 from waiting import Child, until
@@ -97,7 +98,8 @@ class Terminal:
 
     def python(self, code: str) -> None:
         """Code that needs an interpreter of its own."""
-        words = [sys.executable, "-c", SITES.sub(f"http://{self.host}", code)]
+        here = SITES.sub(f"http://{self.host}", code.replace(SHOP, self.host))
+        words = [sys.executable, "-c", here]
         done = subprocess.run(
             words,
             cwd=self.folder,
@@ -110,6 +112,7 @@ class Terminal:
 
     def translated(self, line: str) -> str:
         command = line.partition(" #")[0].strip().replace(SHOP, self.host)
+        command = Machine(self.folder).translated(command)
         if CLUSTER in command:
             command = command.replace(CLUSTER, self._cluster())
         command = ONE_SERVER.sub(f"unix://{self.server}/valkey.sock", command)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 
 async def test_producers_and_dashboards_are_served_beside_a_crawl(ground):
     here = replace(FASTAPI, home="", requirements=())  # the tests have it, for schemathesis
-    parts = [Push(seconds=0.4, rounds=1, peers=(here,)), Dashboards(clients=3, seconds=3.0)]
+    parts = [Push(seconds=0.2, rounds=1, peers=(here,)), Dashboards(clients=2, seconds=1.0)]
     findings = await measure(ground, parts)
 
     p95, p50, cpu, share = findings

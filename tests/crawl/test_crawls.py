@@ -92,7 +92,13 @@ def test_running_it_again_fetches_nothing_and_fresh_fetches_all(open_shop, make_
 
 
 #: A worker is one of them in test_a_crashing_worker_is_started_again.
-VICTIMS = ["load", "run", "server", "everything"]
+VICTIMS = [
+    "load",
+    "everything",
+    # In every run, tests/storm kills a supervisor and tests/chaos/test_killed_server.py a server.
+    pytest.param("run", marks=pytest.mark.chaos),
+    pytest.param("server", marks=pytest.mark.chaos),
+]
 
 
 @pytest.mark.parametrize("victim", VICTIMS)
@@ -105,6 +111,8 @@ def test_kill_9_in_the_middle_and_resume_to_the_same_items(open_shop, make_machi
     if victim in ("server", "everything"):
         kill(machine.server_pid())
     if victim == "everything":
+        crawl.kill()
+    if victim == "run":
         crawl.kill()
     kill(*machine.children("skitter" if victim == "everything" else victim))
     if victim in ("run", "everything"):

@@ -161,7 +161,6 @@ def test_units_run_with_few_rights_and_stop_in_time(file):
     assert float(service["TimeoutStopSec"]) >= 20
 
 
-@pytest.mark.chaos
 @pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
 def test_systemd_understands_the_units(file, tmp_path):
     copy = tmp_path / file.name.replace("@.", "@books.")

@@ -5,16 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
-from documents import PAGES, USUAL, blocks_of, calls_http
+from chaos.servers import free_ports
+from documents import PAGES, ROOT, USUAL, blocks_of, calls_http, commands_of
 from needs import need
 from serving import address_of, start
+from waiting import Child, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -23,7 +29,20 @@ TOKEN = "skt_..."
 CURLRC = "silent\nshow-error\nfail-with-body\n"
 #: A stream would go on for ten minutes; what curl returns when its time is over.
 STREAM_S, ENOUGH = 3, 28
-
+#: How the page about proxies starts the server.
+ALLOWING = ("--allow-host", "tools.example")
+NGINX = """
+daemon off; {user}
+pid nginx.pid;
+events {{}}
+http {{
+    access_log off;
+    server {{
+        listen 127.0.0.1:{port};
+{lines}
+    }}
+}}
+"""
 
 LANGUAGES = ("sh", "console", "json", "python")
 CALLING = [page for page in PAGES if any(map(calls_http, blocks_of(page, "sh", "console")))]
@@ -35,7 +54,7 @@ def served(short_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     directory, folder = short_dir / "http", tmp_path_factory.mktemp("http")
     (folder / "urls.txt").write_text("https://books.example/1\nhttps://books.example/2\n")
     (folder / ".curlrc").write_text(CURLRC)
-    with start(directory) as process:
+    with start(directory, *ALLOWING) as process:
         assert process.stdout
         address = address_of(process.stdout.readline())
         process.stdout.readline()  # the token is in its file by now
@@ -75,3 +94,43 @@ def call(code: str, served: SimpleNamespace) -> str:
     assert done.returncode == (ENOUGH if is_stream else 0), done
     assert done.stdout
     return done.stdout
+
+
+def test_a_proxy_that_is_set_up_as_the_page_says_leads_to_the_dashboard(served, tmp_path):
+    page = ROOT / "docs/howto/dashboard.md"
+    (block,) = blocks_of(page, "nginx")
+    assert [*ALLOWING] in [words[1:] for words in commands_of(page) if words[0] == "serve"]
+    lines = block.code.replace(USUAL, served.address)
+    assert lines != block.code
+
+    with behind_nginx(lines, tmp_path) as port:
+        found = ask(port, "/skitter/")
+        link, *_ = LexborHTMLParser(found.text).css("link[rel=stylesheet]")
+        styles = link.attributes["href"]
+
+        assert (found.status_code, ask(port, f"/skitter/{styles}").status_code) == (200, 200)
+        assert ask(port, "/skitter/", host="other.example").status_code == 421
+        assert ask(port, "/").status_code == 404
+
+
+@contextmanager
+def behind_nginx(lines: str, folder: Path) -> Iterator[int]:
+    (port,) = free_ports(1)
+    # A master run by root would serve as nobody, who may not enter the folder.
+    user = "user root root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(NGINX.format(port=port, user=user, lines=lines))
+    words = [need("nginx"), "-p", str(folder), "-c", "nginx.conf", "-e", "error.log"]
+    with Child(words) as process:
+        until(lambda: listens(port) or process.poll() is not None)
+        assert process.poll() is None, (folder / "error.log").read_text()
+        yield port
+        process.terminate()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ask(port: int, path: str, *, host: str = "tools.example") -> httpx.Response:
+    return httpx.get(f"http://127.0.0.1:{port}{path}", headers={"host": host})

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from crawl.conftest import Shop
+from forks import Fork, Nursery, Place
 from shops import open_bookshop
 from skitter.celery import CelerySettings, make_app
 from skitter.celery.runtime import runtime_of
@@ -72,7 +73,8 @@ class Station:
     environment: dict[str, str]
     settings: CelerySettings
     failing: Failing
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    nursery: Nursery | None = None
+    started: list[subprocess.Popen[bytes] | Fork] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.app = make_app(self.settings)
@@ -83,18 +85,29 @@ class Station:
 
     # --- processes --------------------------------------------------------------------------------
 
-    def worker(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
-        """`celery -A skitter.celery worker`, when it is ready."""
+    def worker(self, *words: str, **environment: str) -> subprocess.Popen[bytes] | Fork:
+        """`celery -A skitter.celery worker`, when it is ready; a fork, if there is a nursery."""
         number = next(_numbers)
         log = self.folder / f"worker-{number}.log"
         quiet = ["--without-mingle", "--without-gossip", "-l", "INFO", "-n", f"w{number}@%h"]
-        process = self.start(
-            sys.executable, "-m", "celery", "-A", "skitter.celery", "worker", *quiet, *words,
-            log=log, **environment,
-        )  # fmt: skip
+        command = ["-A", "skitter.celery", "worker", *quiet, *words]
+        process: subprocess.Popen[bytes] | Fork
+        if self.nursery:
+            process = self._fork(self.nursery, command, log, environment)
+        else:
+            process = self.start(sys.executable, "-m", "celery", *command, log=log, **environment)
         until(lambda: b" ready." in log.read_bytes() or process.poll() is not None)
         assert process.poll() is None, log.read_text()
         return process
+
+    def _fork(
+        self, nursery: Nursery, words: list[str], log: Path, environment: dict[str, str]
+    ) -> Fork:
+        with log.open("w") as file:
+            place = Place(self.folder, {**self.environment, **environment}, file, file)
+            fork = nursery.start(words, place)
+        self.started.append(fork)
+        return fork
 
     def start(self, *words: str, log: Path, **environment: str) -> subprocess.Popen[bytes]:
         with log.open("wb") as file:
@@ -122,12 +135,12 @@ class Station:
         )
 
     @staticmethod
-    def children_of(process: subprocess.Popen[bytes]) -> list[int]:
+    def children_of(process: subprocess.Popen[bytes] | Fork) -> list[int]:
         """The processes that a worker forked for its tasks."""
         listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         return [int(pid) for pid in listed.split()]
 
-    def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
+    def end(self, process: subprocess.Popen[bytes] | Fork, number: int = signal.SIGTERM) -> None:
         if process.poll() is None:
             process.send_signal(number)
         process.wait(timeout=PATIENCE_S)
@@ -180,14 +193,16 @@ class Station:
         return [self.page(f"/about?{mark}={i}") for i in range(number)]
 
 
-def open_station(folder: Path, *, books: int = 80, latency_s: float = 0.0) -> Iterator[Station]:
+def open_station(
+    folder: Path, nursery: Nursery | None = None, *, books: int = 80, latency_s: float = 0.0
+) -> Iterator[Station]:
     folder.mkdir()
     log_file = folder / "access.log"
     with open_bookshop(log_file, books=books, latency_s=latency_s) as opened:
-        yield from _open_around(folder, Shop(opened.url, log_file, opened))
+        yield from _open_around(folder, Shop(opened.url, log_file, opened), nursery)
 
 
-def _open_around(folder: Path, shop: Shop) -> Iterator[Station]:
+def _open_around(folder: Path, shop: Shop, nursery: Nursery | None) -> Iterator[Station]:
     failing = Failing()
     hosts = (urlsplit(shop.url).netloc, failing.host)
     environment = {**os.environ, "SKITTER_DEMO_URL": shop.url}
@@ -195,7 +210,7 @@ def _open_around(folder: Path, shop: Shop) -> Iterator[Station]:
     environment |= {"SKITTER_DIR": str(folder / ".s"), "PYTHONPATH": str(HERE.parent)}
     environment.pop("SKITTER_REDIS_URL", None)
     settings = CelerySettings(where=Settings(directory=folder / ".s"), allow_hosts=frozenset(hosts))
-    station = Station(folder, shop, environment, settings, failing)
+    station = Station(folder, shop, environment, settings, failing, nursery)
     start(folder / ".s")
     try:
         yield station
@@ -206,21 +221,28 @@ def _open_around(folder: Path, shop: Shop) -> Iterator[Station]:
 
 
 @pytest.fixture(scope="session")
-def busy(short_dir) -> Iterator[Station]:
+def celery() -> Iterator[Nursery]:
+    """For workers that need not begin with imports; tests/storm starts whole ones."""
+    with closing(Nursery("celery")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def busy(short_dir, celery) -> Iterator[Station]:
     """A station with one worker of three processes, for all tests that harm nobody."""
-    for station in open_station(short_dir / f"c{next(_numbers)}"):
+    for station in open_station(short_dir / f"c{next(_numbers)}", celery):
         station.make_job("scrape")
         station.worker("-c", "3")
         yield station
 
 
 @pytest.fixture
-def station(short_dir) -> Iterator[Station]:
+def station(short_dir, celery) -> Iterator[Station]:
     """A station of its own, without workers."""
-    yield from open_station(short_dir / f"c{next(_numbers)}")
+    yield from open_station(short_dir / f"c{next(_numbers)}", celery)
 
 
 @pytest.fixture
-def slow_station(short_dir) -> Iterator[Station]:
+def slow_station(short_dir, celery) -> Iterator[Station]:
     """One whose shop takes its time, so that a crawl can be met in the middle."""
-    yield from open_station(short_dir / f"c{next(_numbers)}", latency_s=0.1)
+    yield from open_station(short_dir / f"c{next(_numbers)}", celery, latency_s=0.1)

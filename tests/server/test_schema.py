@@ -19,9 +19,9 @@ pytestmark = pytest.mark.timeout(300)
 
 #: It never ends.
 LEFT_OUT = {"/api/events"}
-PER_ROUTE = 5
+#: In every run, and in the slow proof.
+PER_ROUTE, MANY = 3, 50
 CALM = settings(
-    max_examples=PER_ROUTE,
     deadline=None,
     database=None,
     derandomize=True,
@@ -30,7 +30,7 @@ CALM = settings(
 )
 
 
-def ask_everything(address: str, token: str, job: str, mode: str) -> int:
+def ask_everything(address: str, token: str, job: str, mode: str, examples: int) -> int:
     """Calls of every route, by the document or against it; how many there were."""
     # Here, or every process that collects this file would import it, which takes half a second.
     import schemathesis
@@ -59,7 +59,7 @@ def ask_everything(address: str, token: str, job: str, mode: str) -> int:
         operation = found.ok()
         if operation.path not in LEFT_OUT:
             with suppress(Unsatisfiable):  # a route that takes nothing cannot be called wrongly
-                CALM(
+                settings(CALM, max_examples=examples)(
                     given(operation.as_strategy(generation_mode=schemathesis.GenerationMode(mode)))(
                         ask
                     )
@@ -68,12 +68,13 @@ def ask_everything(address: str, token: str, job: str, mode: str) -> int:
 
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
-async def test_every_call_is_answered_as_documented(address, server, job, web, mode):
+@pytest.mark.parametrize("examples", [PER_ROUTE, pytest.param(MANY, marks=pytest.mark.chaos)])
+async def test_every_call_is_answered_as_documented(address, server, job, web, mode, examples):
     before = set(await list_jobs(server))
     await create_job(server, job)
     token = await new_token(server, name="schema", scopes=["operate"])
     try:
-        asked = await asyncio.to_thread(ask_everything, address, token, job, mode)
+        asked = await asyncio.to_thread(ask_everything, address, token, job, mode, examples)
     finally:
         for one in {*await list_jobs(server)} - before:
             await purge_job(await open_job(server, one, as_found=True))

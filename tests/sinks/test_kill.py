@@ -56,7 +56,7 @@ def kill_everywhere(name: str, directory: Path, which: str, every: int) -> int:
 
 @pytest.mark.timeout(300)  # a hundred processes, one after the other
 @pytest.mark.parametrize(
-    ("name", "every"), [("x.jsonl", 5), ("x.csv", 13), ("x.parquet", 29), ("x.db", 29)]
+    ("name", "every"), [("x.jsonl", 11), ("x.csv", 29), ("x.parquet", 37), ("x.db", 37)]
 )
 def test_a_writer_killed_at_lines_of_our_code_leads_to_exact_rows(
     name: str, every: int, quick_dir: Path

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-import subprocess
-import sys
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from redis import Redis, RedisError
 
 from cli.conftest import skitter  # noqa: F401
+from forks import Place
 from shops import open_bookshop
 from skitter import Page, Politeness, Spider
 from skitter.errors import ServerRefused, ServerUnreachable
@@ -81,17 +81,13 @@ def any_page(page):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mistake", ["-@all", "resetpass >ANOTHER"])
-def test_a_crawl_waits_for_the_rights_that_it_had(crawler, skitter, tmp_path, mistake):  # noqa: F811
+def test_a_crawl_waits_for_the_rights_that_it_had(crawler, skitter, nursery, tmp_path, mistake):  # noqa: F811
     url, administrator = crawler
     log = tmp_path / "run.log"
     with open_bookshop(tmp_path / "log", books=50) as shop, log.open("w") as output:
         (tmp_path / "spider.py").write_text(SPIDER.format(url=shop.url))
-        run = subprocess.Popen(
-            [sys.executable, "-m", "skitter", "run", "spider.py", "-o", "out.db", "--redis", url],
-            cwd=tmp_path,
-            stdout=output,
-            stderr=output,
-        )
+        words = ["run", "spider.py", "--workers", "1", "-o", "out.db", "--redis", url]
+        run = nursery.start(words, Place(tmp_path, dict(os.environ), output, output))
         until(lambda: administrator.hlen("skitter:{crawler:0}:holder"))
         administrator.execute_command("ACL", "SETUSER", "crawler", *mistake.split())
         administrator.execute_command("CLIENT", "KILL", "USER", "crawler")
