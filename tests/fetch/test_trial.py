@@ -64,6 +64,44 @@ def test_pages_are_tried_by_one_helper_each_within_limits_of_its_own():
     assert helper_pid() == pid
 
 
+class Interrupted(Exception):
+    """Raised by a signal handler, as Ctrl-C and Celery's time limits do."""
+
+
+def test_an_answer_that_was_not_waited_for_is_not_that_to_the_next_page():
+    helper_pid()
+
+    def interrupt(*_):
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Interrupted):
+            can_be_parsed(HOSTILE)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert can_be_parsed(UNUSUAL)
+    assert not can_be_parsed(HOSTILE)
+
+
+def test_a_helper_that_is_suspended_is_replaced(monkeypatch):
+    pid = helper_pid()
+    monkeypatch.setattr(trial, "LONGEST_S", 1.0)
+
+    os.kill(pid, signal.SIGSTOP)
+
+    monkeypatch.setattr(trial, "_start", lambda begin=trial._start: patiently(begin, monkeypatch))
+    assert can_be_parsed("<br>" * 250_000)  # more than a pipe holds
+    assert helper_pid() != pid
+
+
+def patiently(begin, monkeypatch):
+    monkeypatch.setattr(trial, "LONGEST_S", 60.0)
+    return begin()
+
+
 def run(program: str) -> subprocess.CompletedProcess[str]:
     words = "import os, resource, signal\nfrom skitter.fetch import trial\n"
     begin = f"text = {UNUSUAL[:11]!r} * 5000\nassert trial.can_be_parsed(text)\n"

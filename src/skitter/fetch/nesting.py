@@ -6,9 +6,11 @@ gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them a
 too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly all are;
 any other is tried first by `skitter.fetch.trial`, within limits.
 
-Certain means: it has few tags, so that it does not matter how they are nested; no tag can have too
-many attributes; and little formatting can be left open, which the parser would repeat in whatever
-follows. The names of elements and rules are those of HTML 13.2.6.
+Certain means: it is small; or it has few tags, all of which can be read in one way only, with few
+attributes, and little formatting that the parser might repeat in whatever follows. The names of
+elements and rules are those of HTML 13.2.6. Other costs of lexbor: the value of an attribute is
+copied with its element; text that grows behind a tag that is ignored is copied each time; and the
+names of attributes and elements are in a table of 128 lists.
 """
 
 from __future__ import annotations
@@ -19,16 +21,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: Below all of these any page is cheap, whatever it contains: 5,000 tags take 40 ms if each is
-#: inside the one before. The last is tags times characters: each tag may repeat the attributes of
-#: all formatting before it, at 40 bytes for a character.
-FEW_TAGS, FEW_CHARS, FEW_COPIES = 5_000, 100_000, 4_000_000
-#: Start tags times characters: as each end tag may look at all that is open, 70 ms.
+#: Below these any page is cheap, whatever it contains: 0.3 s and 250 MB. The second is tags times
+#: bytes: each tag may repeat the attributes of all formatting before it.
+SMALL_BYTES, FEW_COPIES = 16_000, 3_000_000
+#: Start tags with up to 8 attributes: 0.1 s if the names of all of them are in the same list.
+FEW_TAGS: Final = 1_000
+#: All tags and comments: 40 ms if each is inside the one before.
+FEW_SIGNS: Final = 5_000
+#: Tags times bytes: what is in front may be copied for each. 120 MB.
 FEW_STEPS: Final = 240_000_000
-#: In longer texts tags are counted before they are parsed; in shorter ones counting saves nothing,
-#: and costs a third of the time of parsing.
-UNCOUNTED_CHARS: Final = 250_000
-#: How often formatting with up to 20 attributes may be repeated: 3 KB each.
+#: How often formatting may be repeated: with 8 attributes, 1.6 KB each.
 MAX_REPEATED: Final = 40_000
 #: A second <body> adds its attributes to the first.
 MAX_ROOTS: Final = 10
@@ -39,10 +41,10 @@ _NAME: Final = r"[a-zA-Z][a-zA-Z0-9-]*+"
 _NAME_ENDS: Final = r"(?=[ \t\n\f\r/>])"
 # Groups with a look-ahead are not possessive: up to Python 3.11.4 they consume what they see
 # (cpython gh-106052).
-#: Up to 20 attributes that can be read in one way only, and the end of the tag.
+#: Up to 8 attributes that can be read in one way only, and the end of the tag.
 _FEW: Final = rf"""
     (?: {_SPACE}++ [^ \t\n\f\r/>="'<]++
-        (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,20}}+
+        (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,8}}+
     {_SPACE}*+ /?+ >"""
 #: The names of start tags; any `<` that does not begin a tag with few attributes, a doctype or a
 #: comment has an empty name. If there are none of those, the parser reads every `<` as it is meant:
@@ -79,37 +81,33 @@ _LOOSE: Final = re.compile(
 
 def is_plain(text: str) -> bool:
     """Whether the page is certain to be cheap to parse. Linear in its size."""
-    return is_small(text) or is_modest(text)
+    return is_small(text) or is_tidy(text)
 
 
 def is_small(text: str | bytes) -> bool:
     """Whether it is plain at a glance."""
-    if (chars := len(text)) >= FEW_CHARS:
+    if (size := _bytes_of(text)) >= SMALL_BYTES:
         return False
-    tags = _count_tags(text)
-    return tags < FEW_TAGS and tags * chars < FEW_COPIES
-
-
-def is_modest(text: str) -> bool:
-    """Whether it is plain at a second glance: it has few tags, none of which has too many
-    attributes or repeats much formatting."""
-    if len(text) >= FEW_CHARS:
-        return is_tidy(text)
-    tags = _count_tags(text)
-    return tags < FEW_TAGS and _repeats_little(text, tags - text.count("</"))
+    return _count_tags(text) * size < FEW_COPIES
 
 
 def is_tidy(text: str) -> bool:
-    """Whether it is plain however long its text is: it has few tags, and each is unambiguous."""
-    if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= 2 * FEW_TAGS:
+    """Whether it is plain at a second glance."""
+    signs, size = _count_tags(text), _bytes_of(text)
+    if signs >= FEW_SIGNS or signs * size > FEW_STEPS or "\0" in text:
         return False
     begun: list[str] = _BEGUN.findall(text)
     tags = len(begun)
     if tags >= FEW_TAGS or "" in begun or _count_names(begun, _ROOTS) > MAX_ROOTS:
         return False
-    if tags * len(text) > FEW_STEPS and text.count("</") >= FEW_TAGS:
+    if 2 * tags * size > FEW_STEPS:
         return False
     return tags * _count_names(begun, _FORMATTING) <= MAX_REPEATED or _repeats_little(text, tags)
+
+
+def _bytes_of(text: str | bytes) -> int:
+    """At least as many as it has in UTF-8."""
+    return len(text) if text.isascii() or isinstance(text, bytes) else 4 * len(text)
 
 
 def _count_names(begun: list[str], names: Collection[str]) -> int:
@@ -123,6 +121,7 @@ def _repeats_little(text: str, tags: int) -> bool:
 
 
 def _count_tags(text: str | bytes) -> int:
+    """What may be one."""
     if isinstance(text, str):
         return text.count("<")
     # Half the instructions of `count`, which compares byte by byte; a quarter on large pages.

@@ -52,9 +52,10 @@ def _parses(page: bytes) -> bool:
 def _limit_memory() -> None:
     statm = Path("/proc/self/statm")
     if statm.exists():  # elsewhere, the limit is not enforced
-        in_use = int(statm.read_text().split()[0]) * resource.getpagesize()
+        limit = int(statm.read_text().split()[0]) * resource.getpagesize() + MEMORY_BYTES
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY_BYTES, most))
+        if most == resource.RLIM_INFINITY or limit < most:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, most))
 
 
 if __name__ == "__main__":
@@ -62,6 +63,7 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(TIME_IS_UP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {TIME_IS_UP})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.path.append(sys.argv[1])
     serve(sys.stdin.buffer, sys.stdout.buffer)

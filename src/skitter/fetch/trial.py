@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -55,16 +56,19 @@ class _Helper:
 
     def _ask(self, text: bytes) -> bytes:
         """The helper's answer; empty: none."""
-        if self._process is None:
-            self._process = _start()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            self._process.stdin.write(HEADER.pack(len(text)) + text)
-            self._process.stdin.flush()
-            answer = self._process.stdout.read(1) if _answers(self._process.stdout) else b""
+            until = time.monotonic() + LONGEST_S
+            is_sent = _send(process.stdin, HEADER.pack(len(text)) + text, until)
+            is_answered = is_sent and _is_ready(process.stdout, select.POLLIN, until)
+            answer = process.stdout.read(1) if is_answered else b""
         except BrokenPipeError:
             answer = b""
+        except BaseException:  # the next page must not get the answer to this one
+            self.end()
+            raise
         if answer != TAKEN and self.end() == -TIME_IS_UP:
             return REFUSED
         return answer
@@ -99,10 +103,21 @@ def _end() -> None:
 def _start() -> subprocess.Popen[bytes]:
     # -I: nothing from the environment or the working folder. It ends when its input does.
     command = [sys.executable, "-I", "-S", str(_PROGRAM), str(_LIBRARY)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    os.set_blocking(process.stdin.fileno(), False)
+    return process
 
 
-def _answers(pipe: IO[bytes]) -> bool:
+def _send(pipe: IO[bytes], data: bytes, until: float) -> bool:
+    """Whether all of it was taken in time: a helper may be suspended."""
+    rest = memoryview(data)
+    while rest and _is_ready(pipe, select.POLLOUT, until):
+        rest = rest[pipe.write(rest) :]
+    return not rest
+
+
+def _is_ready(pipe: IO[bytes], for_what: int, until: float) -> bool:
     waiting = select.poll()  # not select: a worker may have a thousand connections
-    waiting.register(pipe, select.POLLIN)
-    return bool(waiting.poll(LONGEST_S * 1000))
+    waiting.register(pipe, for_what)
+    return bool(waiting.poll(1000 * max(0.0, until - time.monotonic())))

@@ -19,7 +19,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
 from skitter.fetch.markup import parse_html
-from skitter.fetch.nesting import is_modest, is_plain, is_small
+from skitter.fetch.nesting import is_plain, is_small, is_tidy
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
 from skitter.page.links import nofollow_hrefs
@@ -150,7 +150,7 @@ class Document:
             self._is_parsable = True  # the text is no longer than the body, with no more tags
         elif self.is_html:
             loop = asyncio.get_running_loop()
-            self._is_parsable = is_modest(self.text) or await loop.run_in_executor(
+            self._is_parsable = is_tidy(self.text) or await loop.run_in_executor(
                 trial.thread(), trial.can_be_parsed, self.text
             )
 
