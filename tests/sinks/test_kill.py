@@ -127,6 +127,7 @@ def check_exact(dsn: str) -> None:
         } == expected
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["x.jsonl", "x.db"])
 def test_loaders_killed_at_random_moments_lead_to_exact_rows(name: str, quick_dir: Path):
     acks = quick_dir / "acks"
@@ -135,6 +136,7 @@ def test_loaders_killed_at_random_moments_lead_to_exact_rows(name: str, quick_di
     check_exact(str(quick_dir / name))
 
 
+@pytest.mark.timeout(600)
 def test_loaders_of_postgresql_killed_at_random_moments_lead_to_exact_rows(
     postgres: str, quick_dir: Path
 ):
