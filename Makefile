@@ -23,7 +23,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format docs pictures site bench chaos package constraints clean
+.PHONY: help install demo test check format docs pictures site bench size chaos package constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ site: docs ## Build the docs site into build/site; warnings are errors
 bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy, http
 	@scripts/system-packages bench
 	@met=0; for what in frontier crawl scrapy http; do $(BIN)/python -m benchmarks $$what || met=1; done; exit $$met
+
+size: $(STAMP) ## Measure the source: lines by room, names, what a page crosses
+	@$(BIN)/python scripts/size.py
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages chaos

@@ -148,6 +148,14 @@ SCRAPY_REDIS_CRAWL: Final = Peer(
     task=(("engine", "scrapy-redis"), ("concurrency", CONCURRENT)),
     least_ratio=30.0,
 )
+SCRAPY_CRAWL: Final = Peer(
+    title=f"plain Scrapy 2.19 in memory, {CONCURRENT} concurrent",
+    script="crawl_scrapy.py",
+    home="scrapy-redis",
+    requirements=SCRAPY_REDIS,
+    task=(("engine", "plain"), ("concurrency", CONCURRENT)),
+    least_ratio=10.0,
+)
 CRAWLEE_CRAWL: Final = Peer(
     title=f"Crawlee 1.11 in memory, {CONCURRENT} concurrent",
     script="crawl_crawlee.py",

@@ -22,7 +22,8 @@ from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.settings import WorkerConfig
-from skitter.spider import Spider
+from skitter.spider import Scope, Spider
+from skitter.spider.default import crawl
 from skitter.worker.assembly import open_worker
 from skitter.worker.options import WorkerOptions
 
@@ -44,6 +45,7 @@ class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     nice: int = 0
     ca_file: str = ""
+    handler: str = "titles"
 
 
 class Worked(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,15 +60,30 @@ class Worked(msgspec.Struct, frozen=True, kw_only=True):
     peak_mb: float
 
 
-def title_spider(seed: str) -> Spider:
-    """The title of every page, and all its links."""
-    spider = Spider("titles", [seed])
-    spider.page(titles)
+def make_spider(task: WorkerTask) -> Spider:
+    """The one of `skitter crawl`, or one of those below."""
+    if task.handler == "crawl":
+        return crawl(task.job, [task.seed])
+    spider = Spider(task.job, [task.seed], scope=Scope(files=False))
+    spider.page({"titles": titles, "fields": fields}[task.handler])
     return spider
 
 
 def titles(page: Page) -> Iterator[Any]:
     yield {"title": page.css_first("title").text()}
+    yield from page.follow_all()
+
+
+def fields(page: Page) -> Iterator[Any]:
+    """What `skitter crawl` stores, as one would write it."""
+    title, body = page.tree.css_first("title"), page.tree.body
+    yield {
+        "url": page.url,
+        "title": title.text() if title else None,
+        "text": body.text(separator=" ", strip=True) if body and page.is_html else page.text,
+        "links": page.links(),
+        "status": page.status,
+    }
     yield from page.follow_all()
 
 
@@ -94,7 +111,7 @@ async def work(task: WorkerTask) -> Worked:
     async with connect(task.redis_url) as server:
         frontier = await open_job(server, task.job)
         options = WorkerOptions(concurrency=task.concurrency, grace_s=1.0)
-        spider = title_spider(task.seed)
+        spider = make_spider(task)
         config = WorkerConfig(fetch=fetch_options(task.ca_file))
         async with open_worker(frontier, spider, config, options=options) as worker:
             tune_collector()  # as `skitter run` does

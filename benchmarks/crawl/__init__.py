@@ -1,11 +1,13 @@
 """A whole crawl: fetch, parse, follow, store."""
 
 from benchmarks.crawl.celery import Celery
+from benchmarks.crawl.docs import Docs
 from benchmarks.crawl.load import Load
 from benchmarks.crawl.memory import Memory
 from benchmarks.crawl.pending import Pending
 from benchmarks.crawl.profile import Profile
 from benchmarks.crawl.scale import Scale
+from benchmarks.crawl.shop import Shop
 from benchmarks.crawl.speed import Speed
 from benchmarks.crawl.start import Start
 from benchmarks.crawl.tls import Tls
@@ -13,9 +15,22 @@ from benchmarks.site import find_nginx
 from benchmarks.suite import Suite
 
 CRAWL = Suite(
-    full=(Speed(), Tls(), Celery(), Scale(), Load(), Memory(), Pending(), Start(), Profile()),
+    full=(
+        Speed(),
+        Docs(),
+        Tls(),
+        Celery(),
+        Scale(),
+        Load(),
+        Memory(),
+        Pending(),
+        Start(),
+        Shop(),
+        Profile(),
+    ),
     quick=(
         Speed(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
+        Docs(rounds=2),
         Celery(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
         Tls(pages=100, rounds=2),
         Scale(seconds=2.0, rounds=1),
@@ -23,6 +38,7 @@ CRAWL = Suite(
         Memory(pages=5000),
         Pending(urls=20_000),
         Start(rounds=3),
+        Shop(rounds=2),
         Profile(pages=2000),
     ),
     with_site=True,

@@ -21,19 +21,22 @@ if TYPE_CHECKING:
 
     from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import JobOptions
 
 JOB = "titles"
 RATE = Figure("pages/s")
 
 
-async def begin(ground: Ground, seed: str) -> Frontier:
+async def begin(ground: Ground, seed: str, options: JobOptions = RUDE) -> Frontier:
     """A fresh job with one seed."""
-    frontier = await create_job(ground.server, JOB, options=RUDE)
+    frontier = await create_job(ground.server, JOB, options=options)
     await frontier.add([Request(url=seed)])
     return frontier
 
 
-def worker_words(ground: Ground, seed: str, *, concurrency: int, nice: int = 0) -> list[str]:
+def worker_words(
+    ground: Ground, seed: str, *, concurrency: int, nice: int = 0, handler: str = "titles"
+) -> list[str]:
     """The command line of a worker process."""
     task = WorkerTask(
         redis_url=f"unix://{ground.socket}",
@@ -42,6 +45,7 @@ def worker_words(ground: Ground, seed: str, *, concurrency: int, nice: int = 0) 
         concurrency=concurrency,
         nice=nice,
         ca_file=ca_of(ground, seed),
+        handler=handler,
     )
     return module_words("worker", task)
 

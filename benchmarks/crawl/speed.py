@@ -16,6 +16,7 @@ from benchmarks.peers import (
     CELERY_TUNED,
     CONCURRENT,
     CRAWLEE_CRAWL,
+    SCRAPY_CRAWL,
     SCRAPY_REDIS_CRAWL,
     Peer,
 )
@@ -41,7 +42,13 @@ class Speed(Part):
     rounds: int = 3
     peer_pages: int = 1000
     peer_rounds: int = 2
-    peers: tuple[Peer, ...] = (SCRAPY_REDIS_CRAWL, CRAWLEE_CRAWL, CELERY_PLAIN, CELERY_TUNED)
+    peers: tuple[Peer, ...] = (
+        SCRAPY_CRAWL,
+        SCRAPY_REDIS_CRAWL,
+        CRAWLEE_CRAWL,
+        CELERY_PLAIN,
+        CELERY_TUNED,
+    )
 
     async def measure(self, ground: Ground) -> list[Row]:
         seed = ground.publish(self.pages)

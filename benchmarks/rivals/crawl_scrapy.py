@@ -1,7 +1,7 @@
 """Run by benchmarks: the same spider on the schedulers of Scrapy, Skitter and scrapy-redis, the
 last in its own environment. Not a module of Skitter.
 
-Takes one JSON argument {engine, socket, seed, concurrency}, prints one JSON object of figures.
+Takes one JSON argument {engine, socket, seed, concurrency, out}, prints one JSON object of figures.
 """
 
 import json
@@ -41,6 +41,7 @@ SETTINGS = {
     "COOKIES_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
     "LOG_ENABLED": False,
+    "FEEDS": {TASK["out"]: {"format": "jsonlines"}} if "out" in TASK else {},
 }
 
 
