@@ -68,7 +68,7 @@ def add_menu(app: Sphinx, page: str, text: list[str]) -> None:
             toctree(pages, f":hidden:\n:caption: {caption}") for caption, pages in MENU.items()
         )
     if page == "adr/index":
-        text[0] += toctree(["*"], ":maxdepth: 1")
+        text[0] += toctree(["*"], ":hidden:")
 
 
 def toctree(pages: list[str], options: str) -> str:

@@ -17,7 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+HASHES = os.environ.get("HASHES")  # make install HASHES=1
 TARGETS = {"core": ".[server]", "dev": ".[dev]"}
+#: After all that it needs, which includes what builds it.
+OURS = ("--no-deps", "--no-build-isolation", "-e", ".")
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # of a package, without its version
 #: A quarter of the code, which no test imports: tests of packages, and what mypy is made of.
 UNUSED = "site-packages/(.*/)?(tests?|mypyc?|pip|setuptools|pkg_resources)/"
@@ -31,9 +34,13 @@ def main(part: str) -> int:
     names = direct_dependencies(part)
     say(f"Installing {', '.join(names)} and what they need ...")
     # Debian's pip 23.0 searches for minutes where a newer one reports the conflict at once, and the
-    # newest takes half the CPU time of 23.2.
-    newer = install("--upgrade", "pip>=23.2") if part == "dev" else 0
-    if status := newer or install("-c", "constraints.txt", "-e", TARGETS[part]):
+    # newest takes half the CPU time of 23.2. With hashes, there is nothing to search for.
+    newer = install("--upgrade", "pip>=23.2") if part == "dev" and not HASHES else 0
+    if HASHES:
+        status = install("--require-hashes", "-r", "requirements-dev.lock") or install(*OURS)
+    else:
+        status = newer or install("-c", "constraints.txt", "-e", TARGETS[part])
+    if status:
         return status
     if part == "dev":
         # Compile now, on all cores, and not when a test imports it: a compiler warning about

@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from runpy import run_path
 from textwrap import fill
 
 import typer.main
@@ -18,7 +19,16 @@ from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.frontier.admin.exposition import families
-from skitter.frontier.keys import ACTIONS, JOBS, LOGOUTS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
+from skitter.frontier.keys import (
+    ACTIONS,
+    JOBS,
+    LOGOUTS,
+    PUMP_SECRET,
+    PUMP_SLOTS,
+    PUMPED,
+    SHARD_KEYS,
+    TOKENS,
+)
 from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.metrics import COUNTERS, TABLES, TIMINGS
 from skitter.metrics.prometheus import PREFIX
@@ -53,7 +63,8 @@ def keys_page() -> str:
         NOTE.format(source="src/skitter/frontier/keys.py")
         + "# The key space\n\n"
         + f"These belong to no job: `{JOBS}`, a hash of all jobs (name -> JSON of the layout); "
-        f"`{PUMPED}` and `{PUMP_SLOTS}`, hashes of the jobs and workers of Celery; `{TOKENS}`, "
+        f"`{PUMPED}` and `{PUMP_SLOTS}`, hashes of the jobs and workers of Celery; "
+        f"`{PUMP_SECRET}`, which signs callbacks where the broker is the same server; `{TOKENS}`, "
         f"the tokens of the HTTP API; `{ACTIONS}`, the log of who did what; `{LOGOUTS}`, browser "
         "sessions that were ended; and the keys below whose description says so. Every other key "
         "belongs to one shard of one job and begins with `skitter:{job:shard}:`. The braces put a "
@@ -100,7 +111,9 @@ def errors_page() -> str:
     return (
         NOTE.format(source="the classes of errors")
         + "# Errors and exit codes\n\nExit codes of all commands: 0 success, 1 refused, or a check "
-        "failed, 2 wrong usage, 3 infrastructure, 130 interrupted.\n\n"
+        "failed, 2 wrong usage, 3 infrastructure, 130 interrupted; of `run` and `crawl` also "
+        f"{errors.HELD}: the crawl has ended, but URLs that look like a [trap](../howto/traps.md) "
+        "are held.\n\n"
         "| error | is a | when | exit code | may work later |\n|---|---|---|---|---|\n"
         + rows
         + "\n"
@@ -313,8 +326,27 @@ def metrics_page() -> str:
     )
 
 
+def python_page() -> str:
+    reference = run_path(str(Path(__file__).with_name("python_reference.py")))
+    return NOTE.format(source="docstrings") + str(reference["python_page"]())
+
+
+def decisions_page() -> str:
+    folder = REFERENCE.parent / "adr"
+    titles = {one.name: one.read_text("utf-8").partition("\n")[0] for one in folder.glob("0*.md")}
+    rows = "".join(f"- [{titles[name].lstrip('# ')}]({name})\n" for name in sorted(titles))
+    return (
+        "# Decisions\n\n" + NOTE.format(source="the pages beside it") + "Each page here is one "
+        "decision: what the problem was, what was decided, what else was tried, and what\n"
+        "follows from it. They are numbered in the order in which they were made; a decision that "
+        "no longer\nholds says so at its top.\n\n" + rows
+    )
+
+
 PAGES = {
+    "../adr/index.md": decisions_page,
     "api.md": api_reference,
+    "python.md": python_page,
     "../../src/skitter/frontier/verbs.pyi": verbs_stub,
     "../../src/skitter/cli/lines.py": menu_lines,
     "scrapy.md": scrapy_page,

@@ -42,8 +42,8 @@ def _build(what: str, out: Path, *, source: Path) -> str:
     ).stdout.strip()
 
 
-def install(wheel: Path, home: Path) -> Path:
-    """Install into a new environment; returns its `skitter`."""
+def install(wheel: Path | str, home: Path) -> Path:
+    """Install into a new environment; returns its `skitter`. `x.whl[extra]` has the extra, too."""
     venv.create(home, with_pip=True, symlinks=True)
     python = home / "bin" / "python"
     constraints = ROOT / "constraints.txt"

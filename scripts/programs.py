@@ -16,6 +16,7 @@ from typing import Final
 TEST: Final = frozenset({"test", "chaos"})
 CHAOS: Final = frozenset({"chaos"})
 BENCH: Final = frozenset({"test", "chaos", "bench"})
+ONLY_BENCH: Final = frozenset({"bench"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,12 @@ class Program:
 
 
 PROGRAMS: Final = {
+    "apt-cache": Program("apt", ONLY_BENCH),
+    "apt-get": Program("apt", ONLY_BENCH),
     "bash": Program("bash"),
     "chromium": Program("chromium"),
     "curl": Program("curl"),
+    "dpkg-deb": Program("dpkg", ONLY_BENCH),
     # Not a program: the html5lib-tests documents, and how a browser parses each.
     "html5lib-tests": Program(
         "golang-golang-x-net-dev",

@@ -3,12 +3,14 @@ kernel's, by which requests arrive."""
 
 from __future__ import annotations
 
+import shlex
 import socket
 import struct
 import time
 from pathlib import Path
 
 from needs import need
+from skitter.valkey import server_binary
 
 
 def faked_clock(offset: Path, *, monotonic: bool = False, cache_s: int = 0) -> dict[str, str]:
@@ -20,6 +22,16 @@ def faked_clock(offset: Path, *, monotonic: bool = False, cache_s: int = 0) -> d
         "FAKETIME_TIMESTAMP_FILE": str(offset),
         "FAKETIME_DONT_FAKE_MONOTONIC": str(int(not monotonic)),
     }
+
+
+def server_with_a_faked_clock(offset: Path) -> Path:
+    """A program for SKITTER_SERVER. Only the server itself has that clock: a Python that waits for
+    a process sometimes fails with EINVAL under libfaketime."""
+    clock = (f"{name}={shlex.quote(value)}" for name, value in faked_clock(offset).items())
+    program = offset.with_name("server")
+    program.write_text(f'#!/bin/sh\nexec env {" ".join(clock)} {server_binary()} "$@"\n')
+    program.chmod(0o700)
+    return program
 
 
 def set_clock(offset: Path, to: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing takes time too
 if TYPE_CHECKING:
     from skitter.app import open_frontier as open_frontier
+    from skitter.crawl.items import items as items
     from skitter.errors import LeaseLost as LeaseLost
     from skitter.errors import QueueFull as QueueFull
     from skitter.errors import SkitterError as SkitterError
@@ -51,6 +52,7 @@ _HOMES = {
     name: module
     for module, names in {
         "skitter.app": "open_frontier",
+        "skitter.crawl.items": "items",
         "skitter.errors": "LeaseLost QueueFull SkitterError",
         "skitter.fetch.render": "Render",
         "skitter.frontier.frontier": "Frontier",

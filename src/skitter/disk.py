@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ def state_dir() -> Path:
     those of systemd's DynamicUser= and of many containers."""
     from pathlib import Path  # every command would import it
 
-    if chosen := os.environ.get("XDG_STATE_HOME"):
-        return Path(chosen)
-    try:
-        return Path.home() / ".local" / "state"
-    except RuntimeError:
-        raise FileNotFoundError(errno.ENOENT, "this user has no home directory") from None
+    chosen = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if chosen.is_absolute():  # by its specification, a relative one counts as unset
+        return chosen
+    with suppress(RuntimeError):
+        if (home := Path.home()).is_absolute() and home.is_dir():  # root would make it
+            return home / ".local" / "state"
+    raise FileNotFoundError(errno.ENOENT, "this user has no home directory")

@@ -19,6 +19,8 @@
     │   └── JobRemoved             the job was removed while we worked on it
     ├── FetchError                 a page could not be fetched
     │   ├── ConnectFailed          no connection: the name does not resolve, TLS fails, ...
+    │   │   ├── HostNotFound       there is no such name
+    │   │   ├── NamesUnavailable   no name can be looked up for now
     │   │   └── ConnectRefused     nothing listens on that port
     │   ├── FetchTimeout           too slow to connect, to begin or to finish
     │   ├── ResponseTooLarge       over the size limit, after decompression
@@ -26,7 +28,8 @@
     │   ├── ProxyFault             the proxy does not work; says nothing about the page
     │   ├── NoRoute                no proxy leaves from the requested country
     │   ├── AddressRefused         a private address that the operator did not allow
-    │   └── RenderFailed           the tab or its browser died
+    │   ├── RenderFailed           the tab or its browser died
+    │   └── NoPage                 the answer is not the page: 404, 500, a loop, robots.txt
     ├── ApiError                   Skitter's HTTP API reported a problem
     └── InfrastructureError        a server, a disk or a network does not work
         ├── ServerUnreachable      nothing answers there
@@ -48,7 +51,7 @@ command line returns, `retryable` says whether the same call may succeed later.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from skitter.disk import free_space
 from skitter.redact import redact, redact_text
@@ -56,6 +59,9 @@ from skitter.redact import redact, redact_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+#: The crawl has ended, but some URLs are held: docs/howto/traps.md.
+HELD: Final = 4
 
 
 class SkitterError(Exception):
@@ -84,8 +90,8 @@ class BadJobName(UsageError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{shorten(name)!r} is not a job name: use 1 to 100 letters, digits, '.', '_' or '-', "
-            "beginning with a letter or digit."
+            f"{shorten(redact(name))!r} is not a job name: use 1 to 100 letters, digits, '.', '_' "
+            "or '-', beginning with a letter or digit."
         )
         self.name = name
 
@@ -217,6 +223,11 @@ class JobRemoved(FrontierError):
         self.job = job
 
 
+#: Reasons that are also recognised where only their text is kept, as for robots.txt.
+NOT_FOUND = "host not found: "
+NAMES_AWAY = "the name server does not answer"
+
+
 class FetchError(SkitterError):
     """A page could not be fetched."""
 
@@ -229,6 +240,20 @@ class ConnectFailed(FetchError):
     """No connection: the name does not resolve, the port refuses, TLS fails."""
 
     retryable = True
+
+
+class HostNotFound(ConnectFailed):
+    """There is no such name, says the name server."""
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(url, f"{NOT_FOUND}{shorten(name)}")
+
+
+class NamesUnavailable(ConnectFailed):
+    """No name can be looked up for now: the page is not to blame, and waits."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, NAMES_AWAY)
 
 
 class ConnectRefused(ConnectFailed):
@@ -269,6 +294,11 @@ class RenderFailed(FetchError):
     """The tab or its browser died, or the page's scripts did."""
 
     retryable = True
+
+
+class NoPage(FetchError):
+    """The answer is not the page: an error status, a redirect that leads nowhere, a robots.txt that
+    forbids it or cannot be read."""
 
 
 class ApiError(SkitterError):
@@ -367,10 +397,13 @@ class ClientMissing(InfrastructureError):
     """The requested HTTP client is not installed, or cannot be imported."""
 
     def __init__(self, client: str, error: ImportError) -> None:
+        from skitter.extras import install  # slow to import, and rarely needed
+
         other = "wreq" if client == "aiohttp" else "aiohttp"
+        how = install(client) if client == "aiohttp" else f"pip install {client}"
         super().__init__(
             f"the HTTP client {client} cannot be imported ({error}): install it with "
-            f"`pip install 'skitter[{client}]'`, or use the other with -s fetch.client={other}."
+            f"`{how}`, or use the other with -s fetch.client={other}."
         )
         self.client = client
 

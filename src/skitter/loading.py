@@ -87,6 +87,7 @@ class Loader:
     rejected: int = 0
     note: str = ""  # why nothing is being stored
     figures: Recorder = field(default_factory=Recorder)
+    until_finished: bool = False  # ends with the crawl, not only when it is stopped
 
     async def run(self, open_sink: OpenSink) -> int:
         """Wait for a sink that is away; the note says so. Returns how many rows were written."""
@@ -95,6 +96,7 @@ class Loader:
             on_rejected=self._reject,
             on_state=self._note,
             on_stored=self._count,
+            is_over=self._is_finished if self.until_finished else None,
         )
         retry = Retrier(self.stop, self.pace, self._note)
         async with AsyncExitStack() as stack:
@@ -117,6 +119,9 @@ class Loader:
     def _count(self, stored: int, took_s: float) -> None:
         self.figures.count("stored", stored)
         self.figures.time("load", 1000 * took_s)
+
+    async def _is_finished(self) -> bool:
+        return (await self.frontier.stats()).finished
 
     async def _reject(self, result: Result, error: Exception) -> None:
         item = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)

@@ -68,6 +68,9 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     #: The class of sessions to fetch it with: see skitter.SessionPool.
     session: str = ""
     visited: Visited | None = None  # None: this is the first visit
+    #: Of a start page in a round of a schedule: when that was due, in ms. Where it redirects to is
+    #: visited again, too.
+    round: int = 0
     #: Seconds for the whole request, overriding fetch.total_timeout_s and first_byte_timeout_s.
     timeout_s: float | None = None
     #: Lowers fetch.max_body_mb for this request; cannot raise it.
@@ -227,6 +230,11 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         return self.request.url
 
+    @property
+    def moment_ms(self) -> int:
+        """The turn of its host; 0: the host has no delay."""
+        return self.pace.moment_ms if self.pace else 0
+
 
 class Leased(msgspec.Struct, frozen=True):
     """The reply to `lease`: what may be fetched now, and when to ask again for more."""
@@ -290,6 +298,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     after_s: float | None = None  # None: exponential backoff with full jitter
     feedback: Feedback | None = None
+    excluded_by: str = ""  # the job's patterns (`Limits.patterns`): nothing has failed
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,6 +334,9 @@ class Result:
     url: str
     item: Any
     fetched_at: float  # seconds since the epoch, server's clock, when the page was completed
+    #: Sent apart from the completion of its page, so perhaps seconds earlier than other items of
+    #: the same visit.
+    is_part: bool = False
 
     @property
     def is_notice(self) -> bool:
@@ -342,6 +354,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     leased: int = 0
     done: int = 0
     dead: int = 0
+    excluded: int = 0  # by the job's patterns, while they waited; neither fetched nor dead
     dropped: int = 0  # dead letters that were removed
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
@@ -361,6 +374,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0  # leases that expired
     late: int = 0  # ended after that, without effect
     stored: int = 0  # items stored by a loader
+    updated: int = 0  # rows of earlier visits that they replaced
     rejected: int = 0  # items that could not be stored
     blocked: int = 0  # block pages received
     incidents: int = 0  # how often a host was slowed down because it signalled overload

@@ -6,6 +6,7 @@ password, everything after the scheme is masked.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
@@ -17,13 +18,18 @@ MASK: Final = "***"
 
 _BEGINNING: Final = re.compile(r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]*+):)?[/\\\s]*+")
 _HOSTS: Final = re.compile(r"(?:\[[^\]]*+\]|[^\s:\[\],]*+)(?::\d*+)?(?:,[^\s:,]*+(?::\d*+)?)*+")
-_IN_TEXT: Final = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s"'<>`]++""")
+#: A quote ends a URL in a text, unless it is in a password: an @ comes before the next / or :.
+_IN_TEXT: Final = re.compile(
+    r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://(?:[^\s"'<>`]++|["'<>`](?=[^\s/:@]{0,80}+@))++"""
+)
 _END_OF_AUTHORITY: Final = re.compile(r"[/\\?#]")
 _QUERY: Final = re.compile("[?#]")
 _NAME: Final = re.compile(r"(?:^|[?#;])([^?#;=]*+)=")
 _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ anywhere
 
 _PLACEHOLDERS: Final = ("USER:PASSWORD", ":PASSWORD")  # in messages that say how to write a URL
+
+_ESCAPES: Final = "in a password, write / as %2F, ? as %3F, # as %23, ; as %3B and @ as %40"
 
 _OF_TEMPLATE: Final = "{secret}"  # where a proxy's template has it
 
@@ -42,6 +48,13 @@ _SERVICE_NAMES: Final = frozenset({"key", "code", "access", "sign"})
 #: In the path of a webhook, such as those of Slack and Discord, a part this long is its secret.
 _LONG_PART: Final = 18
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
+
+
+def shown(place: str) -> str:
+    """An output: an address without its password, or a file, by its path from here if it is below
+    the working directory."""
+    here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109  pathlib is slow to import
+    return place.removeprefix(here) if place.startswith(here) else redact(place)
 
 
 def redact(url: str, *, also: frozenset[str] = frozenset()) -> str:
@@ -80,7 +93,9 @@ def redact_webhook(url: str) -> str:
 def parse_problem(error: ValueError, url: str) -> str:
     """Why a URL did not parse: the parser may quote half of a password that it took for a port."""
     if redact(url).endswith(f"/{MASK}") or "#" in url.rpartition("@")[0]:
-        return "in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
+        return _ESCAPES
+    if "@" in url and "Port" in str(error):
+        return f"its port is no number; {_ESCAPES}"
     return redact_text(str(error))
 
 
@@ -144,12 +159,13 @@ def _hide_header(name: str, value: Any) -> Any:
 
 
 def _hide_web_user(rest: str) -> str | None:
-    """Parsed as browsers do. None: a port that is not a number is half of a password."""
+    """Parsed as browsers do. None: a port that is not a number is half of a password, and so may be
+    the host, if there is another @ behind it."""
     end = _END_OF_AUTHORITY.search(rest)
     size = end.start() if end else len(rest)
     _, at, host = rest[:size].rpartition("@")
     if at:
-        return f"{MASK}@{host}{rest[size:]}"
+        return None if "@" in rest[size:] else f"{MASK}@{host}{rest[size:]}"
     return rest if _HOSTS.fullmatch(host) else None
 
 
@@ -184,7 +200,7 @@ def _hide_value(part: str, also: frozenset[str]) -> str:
 
 
 def _is_secret(name: str, also: frozenset[str] = frozenset()) -> bool:
-    plain = re.sub(r"[-_.\s]", "", name.lower())
+    plain = re.sub(r"\[\d*\]|[-_.\s[\]]", "", name.lower())  # token[0], user[token]
     if plain.endswith(_PLACES):
         return False
     return plain in _SECRET_NAMES or plain in also or plain.endswith(_SECRET_ENDINGS)

@@ -6,18 +6,25 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from skitter.errors import HELD
 from skitter.model import State, Stats
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 INTERRUPTED = 130
+AGAIN = "run it again to continue"
 TIME = "%H:%M:%S"
 DATE_AND_TIME = f"%Y-%m-%d {TIME}"
 
 #: Why links are not followed, as shown to users.
 KINDS = {
     "scope": "out of scope",
+    "pattern": "by exclude or include",
     "robots": "by robots.txt",
     "depth": "too deep",
     "nofollow": "nofollow",
@@ -26,6 +33,7 @@ KINDS = {
     "usage": "with reserved usage",
     "length": "with an overlong URL",
     "middleware": "by a Scrapy middleware",
+    "file": "to files",
 }
 
 
@@ -37,12 +45,20 @@ class CrawlResult(msgspec.Struct, frozen=True):
     seconds: float
     over: bool  # it ended on its own, or there was nothing left to do
     interrupted: bool = False  # by Ctrl-C
+    stopped_for: str = ""  # why the run stopped itself
     max_pages: int | None = None
+    max_time_s: float | None = None  # stopped because it has run that long
     lost: int = 0  # items that were in a deleted file
     why_dead: str = ""  # if the crawl fetched nothing: what became of its first URL
     dead_reasons: dict[str, int] = msgspec.field(default_factory=dict)
     bad: list[str] = msgspec.field(default_factory=list)  # how the scraped items got worse
     on_bad: str = "warn"
+    idle: list[str] = msgspec.field(default_factory=list)  # handlers that yielded nothing
+    unmatched: list[str] = msgspec.field(default_factory=list)  # selectors that matched nothing
+    empty: bool = False  # a spider that yields items handled pages, and stored nothing
+    on_empty: str = "fail"
+    held: dict[str, int] = msgspec.field(default_factory=dict)  # URLs that are held, by shape
+    shape_budget: int | None = None
 
     @property
     def quality_failed(self) -> bool:
@@ -60,12 +76,24 @@ class CrawlResult(msgspec.Struct, frozen=True):
         )
 
 
+class ItemCount(int):
+    """How many items are stored. In the report of `spider.run()`, a call returns the items."""
+
+    read: Callable[[], Any] | None = None
+
+    def __call__(self) -> Any:
+        if self.read is None:
+            raise TypeError("this report has only the number of items")
+        return self.read()
+
+
 class Written(msgspec.Struct, frozen=True):
     """The output at the end of a crawl."""
 
     out: str  # where the items are
-    rows: int | None = None  # in the file; None: not written now
+    rows: int | None = None  # of the job; None: unknown
     exit_code: int = 0
+    store: str | None = None  # where the rows of a file are kept that is written at the end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +112,24 @@ class Report:
     dead_reasons: dict[str, int]  # by kind, most frequent first
     blocked: int
     capped: int  # pages with more items or links than the limit
+    excluded: int  # URLs that waited until the job's patterns excluded them
     kept_out: dict[str, int]  # links not followed, by kind: robots, scope, ...
+    files: int  # links to files that `crawl` does not fetch without --files
+    held: dict[str, int]  # URLs that look like a trap, by shape, most first
+    shape_budget: int | None
     refused: int  # times a link was beyond max_depth, or found while the job was draining
-    items: int  # stored
-    rows: int | None  # of a file written at the end; None: another kind of output
+    items: ItemCount  # rows of the output; `report.items()` reads them back
+    updated: int  # rows that this run replaced by those of a later visit
+    rows: int | None  # of the output; None: unknown
     rejected: int  # items that could not be stored
     bad: list[str]  # how the scraped items got worse
+    idle: list[str]  # handlers that ran and yielded nothing, in this run
+    unmatched: list[str]  # selectors without a match, in this run
     undeclared: int  # values of fields that the item type lacks
     pending: int
     items_waiting: int
     out: str
+    store: str | None  # a database: the output is written from it at the end
     exit_code: int
 
 
@@ -115,17 +151,25 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         dead_reasons=result.dead_reasons,
         blocked=stats.blocked,
         capped=stats.capped,
-        kept_out=stats.kept_out,
+        excluded=stats.excluded,
+        kept_out={kind: n for kind, n in stats.kept_out.items() if kind != "file"},
+        files=stats.kept_out.get("file", 0),
+        held=result.held,
+        shape_budget=result.shape_budget,
         refused=stats.refused,
-        items=stats.stored - result.lost,
+        items=ItemCount(stats.stored - result.lost if written.rows is None else written.rows),
+        updated=stats.updated - result.before.updated,
         rows=written.rows,
         rejected=stats.rejected,
         bad=result.bad,
+        idle=result.idle,
+        unmatched=result.unmatched,
         undeclared=stats.undeclared,
         pending=stats.remaining + stats.shelved,
         items_waiting=stats.items,
         out=written.out,
-        exit_code=_exit_code(result, max_dead) or written.exit_code,
+        store=written.store,
+        exit_code=_exit_code(result, max_dead) or written.exit_code or HELD * bool(result.held),
     )
 
 
@@ -134,12 +178,12 @@ def _exit_code(result: CrawlResult, max_dead: int | None) -> int:
     stop, for example by systemd, and did, has not."""
     if not result.over and result.interrupted:
         return INTERRUPTED
-    if result.quality_failed:
+    if result.quality_failed or (result.stopped_for and not result.over):
         return 1
-    if not result.over:
+    if not result.over and result.max_time_s is None:
         return int(result.after.state is State.CANCELLED)
     bad = not result.after.done or _stored_nothing(result) or _is_mostly_dead(result, max_dead)
-    return int(bad)
+    return int(bad or (result.empty and result.on_empty == "fail"))
 
 
 def _stored_nothing(result: CrawlResult) -> bool:
@@ -160,14 +204,30 @@ def end_of(result: CrawlResult) -> str:
     if result.quality_failed and stats.state is State.PAUSED:
         again = f"`skitter resume {stats.job}` and run it again"
         return f"paused, because the quality of the items dropped; to continue, {again}"
-    if not result.over and stats.crawled:
+    if result.max_time_s is not None and stats.remaining:
+        left = some(stats.remaining, "URL")
+        return f"stopped at --max-time {duration(result.max_time_s)}; {left} left; {AGAIN}"
+    return _end_of_finished(result) if result.over else _end_of_stopped(result)
+
+
+def _end_of_stopped(result: CrawlResult) -> str:
+    stats = result.after
+    if result.stopped_for:
+        again = f"`skitter dead retry {stats.job} --all` and run it again"
+        return f"stopped: {result.stopped_for}. Correct the spider, then {again}"
+    if stats.crawled:
         return f"stopped; every page is done, {waiting(stats.items)}: run it again to store them"
-    if not result.over:
-        return "stopped; run it again to continue"
+    return f"stopped; {AGAIN}"
+
+
+def _end_of_finished(result: CrawlResult) -> str:
+    stats = result.after
     if not stats.done:
         return f"no page was completed. {result.why_dead}".rstrip(". ")
     if _stored_nothing(result):
         return "finished, but no item was stored: all of them were rejected"
+    if result.empty:
+        return "finished, but no item was stored"
     if result.max_pages is not None and stats.done >= result.max_pages and stats.remaining:
         return f"stopped at max_pages={result.max_pages:,}; {some(stats.remaining, 'URL')} left"
     return f"finished{_but(result)}"
@@ -181,14 +241,20 @@ def _but(result: CrawlResult) -> str:
     stats = result.after
     if stats.shelved:
         return f", except {some(stats.shelved, 'URL')} beyond max_pages_per_host"
-    trapped = some(stats.trapped, "URL that looks", "URLs that look")
-    return f", except {trapped} like a trap" if stats.trapped else ""
+    held = sum(result.held.values())
+    return f", except {some(held, 'URL')} that {'is' if held == 1 else 'are'} held" * bool(held)
 
 
 def kept_out(kinds: dict[str, int]) -> str:
     """1,204 links: 1,100 out of scope, 104 by robots.txt."""
     parts = (f"{number:,} {KINDS.get(kind, kind)}" for kind, number in kinds.items())
     return f"{some(sum(kinds.values()), 'link')}: {', '.join(parts)}"
+
+
+def excluded(kinds: dict[str, int], urls: int) -> str:
+    """Links that were not followed, and URLs that waited and are not fetched; empty: none."""
+    waited = f"{some(urls, 'URL')} that waited: by exclude or include" if urls else ""
+    return "; ".join(filter(None, (kept_out(kinds) if kinds else "", waited)))
 
 
 def waiting(items: int) -> str:

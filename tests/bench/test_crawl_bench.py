@@ -15,6 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from benchmarks.contest import Contender, Figure
 from benchmarks.crawl import CRAWL
 from benchmarks.crawl.celery import Celery
+from benchmarks.crawl.docs import Docs
 from benchmarks.crawl.job import RATE, begin, check_all, synthetic_site
 from benchmarks.crawl.load import Load
 from benchmarks.crawl.memory import Memory
@@ -30,6 +31,7 @@ from benchmarks.crawl.profile import (
 )
 from benchmarks.crawl.profile import LINKS as LINKS_LAYER
 from benchmarks.crawl.scale import pages_per_second
+from benchmarks.crawl.shop import Shop
 from benchmarks.crawl.speed import Speed, crawl_bare
 from benchmarks.crawl.start import Start, cpu_time_s
 from benchmarks.crawl.tls import Tls
@@ -41,6 +43,7 @@ from benchmarks.pages import (
     tree_links,
     write_page,
 )
+from benchmarks.peers import SCRAPY_CRAWL
 from benchmarks.processes import run_to_end, started
 from benchmarks.render import report_table
 from benchmarks.report import Finding, Report, describe_machine
@@ -136,6 +139,25 @@ async def test_a_worker_and_a_bare_loop_meet_on_the_same_site(with_site, told):
     assert await with_site.server.command("DBSIZE") == 0
 
 
+async def test_real_documentation_is_crawled_with_and_without_checks(
+    with_site, tmp_path, monkeypatch
+):
+    """As it is after a download: a folder for each package."""
+    monkeypatch.setenv("SKITTER_BENCH_DIR", str(tmp_path))
+    for package, place in (("a-doc", "a/html"), ("b-doc", "b")):
+        folder = tmp_path / "documentation" / package / "usr" / "share" / "doc" / place
+        folder.mkdir(parents=True)
+        (folder / "index.html").write_text('<title>x</title><a href="1.html">1</a>')
+        (folder / "1.html").write_text("<title>one</title>")
+
+    beside_spider, beside_itself, *cpu = await measure(with_site, [Docs(rounds=1)])
+
+    assert ", 5 pages of real documentation" in beside_spider.what
+    assert (beside_spider.goal, beside_spider.ok is None) == ("70% of the spider", False)
+    assert (beside_itself.goal, beside_itself.ok is None) == ("at most 1.1 times the time", False)
+    assert [one.unit for one in cpu] == ["us/page"] * 2
+
+
 async def test_a_crawl_that_missed_a_page_is_no_result(ground):
     frontier = await begin(ground, "http://a.test/")
     with pytest.raises(AssertionError, match="0 of 1 pages done"):
@@ -187,6 +209,17 @@ async def test_a_start_is_compared_with_a_python_that_does_nothing(ground):
         assert status.ratio is not None
         assert 1 < menu.ratio < status.ratio
     assert library.ok is None
+
+
+async def test_whole_commands_are_compared_with_plain_scrapy(with_site):
+    rival = replace(SCRAPY_CRAWL, home="", requirements=())
+    up, starts, shop, _ = await measure(with_site, [Shop(pages=3, rounds=1, peers=(rival,))])
+
+    assert (up.goal, starts.goal, shop.goal) == ("at most 1.0 s", "at most 1.5 s", "no slower")
+    assert up.measured > 0
+    assert starts.measured > 0
+    assert shop.peer is not None
+    assert shop.ratio == pytest.approx(shop.peer / shop.measured)
 
 
 def test_a_command_that_fails_is_no_result():
@@ -289,7 +322,7 @@ def test_the_layers_of_a_page_add_up_to_its_cpu_time():
 
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
-    with pytest.raises(BadOption, match="one of speed, tls, celery, scale, load, memory, "):
+    with pytest.raises(BadOption, match="one of speed, docs, tls, celery, scale, load, memory, "):
         run_suite(CRAWL, only=["sped"])
 
 

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.scrapy_node import PLAIN, Node
 from benchmarks.suite import measure
+from skitter.extras import install
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -38,4 +39,4 @@ def test_without_scrapy_it_is_one_sentence_that_names_the_extra(monkeypatch, cap
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 2
-    assert "pip install 'skitter[scrapy]'" in capsys.readouterr().err
+    assert install("scrapy") in capsys.readouterr().err

@@ -34,6 +34,7 @@ from skitter.fetch.render import Render
 from skitter.model import Request, Response
 from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
+from skitter.settings.outbound import outbound_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 THERE = Render(wait_for=".there")
@@ -107,7 +108,7 @@ async def test_without_cookies_a_page_knows_nothing_of_those_before_it(
 
 
 async def test_a_page_goes_through_the_proxy_of_its_route(
-    renderer: BrowserRenderer, site: Site
+    renderer: BrowserRenderer, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SOCKS5 with credentials, which Chromium itself does not speak."""
     known = {"far.example": ("127.0.0.1", site.port)}
@@ -117,8 +118,11 @@ async def test_a_page_goes_through_the_proxy_of_its_route(
         page = await renderer.render(request, Render(wait_for=".price"), proxy=good)
         with pytest.raises(ProxyFault, match="rejects our credentials"):
             await renderer.render(request, Render(), proxy=bad)
-    assert text(page, ".price") == "12"
-    assert proxy.lines == [f"socks far.example:{site.port}"]
+        network = outbound_of(None, {"ALL_PROXY": good})
+        monkeypatch.setattr(renderer, "_outbound", network)
+        again = await renderer.render(request, Render(wait_for=".price"))
+    assert text(page, ".price") == text(again, ".price") == "12"
+    assert set(proxy.lines) == {f"socks far.example:{site.port}"}
 
 
 async def test_a_page_that_never_settles_is_taken_as_it_is(

@@ -29,6 +29,7 @@ from skitter.frontier.host import open_host
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.wire import decode
 from skitter.settings import JobOptions, Politeness, Retries
+from skitter.trust import make_ours
 from skitter.valkey import EmbeddedServer, ServerOptions, process, start, stop
 from waiting import PATIENCE_S
 
@@ -101,7 +102,7 @@ class PrivateServer:
     def copy(self) -> PrivateServer:
         """A second server on a copy of the first one's data. Only the data: no locks, no pid."""
         other = PrivateServer(self.options)
-        other.home.directory.mkdir()
+        make_ours(other.home.directory)
         source = self.home.directory / "appendonlydir"
         shutil.copytree(source, other.home.directory / "appendonlydir")
         return other

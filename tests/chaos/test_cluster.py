@@ -26,12 +26,16 @@ from chaos.servers import (
 )
 from chaos.worker import links_of, pages, patient
 from skitter.frontier.admin.jobs import create_job
-from skitter.model import Request
+from skitter.loading import Loader
+from skitter.model import Completion, Request
 from skitter.settings import Layout, Safety
+from skitter.sinks import open_sink
 from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from skitter.frontier.frontier import Frontier
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(400)]
 
@@ -131,3 +135,36 @@ async def test_a_crawl_of_twelve_shards_ends_exactly_while_the_cluster_changes(
         if durability == "replicated":  # what was acknowledged was never done again
             assert fleet.oracle.urls("done") == once([*pages(0, URLS), *links])
         await assert_clean(frontier)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+async def test_a_loader_that_waits_goes_on_where_its_items_are_now(cluster, job, tmp_path, shards):
+    """Its slot moves to another node, and that node dies, while it waits for the next item."""
+    out, stop = tmp_path / "rows.jsonl", asyncio.Event()
+    async with patient(cluster.url) as server:
+        frontier = await create_job(server, job, options=rude(), layout=Layout(shards=shards))
+        loader = Loader(frontier, "loader", lambda *_: None, stop)
+        loading = asyncio.create_task(loader.run(lambda: open_sink(str(out), job=job)))
+
+        await store_one(frontier, out, 1)
+        one, heir, _ = cluster.primaries
+        home = next(node for node in cluster.primaries if slots_on(frontier, node))
+        target = heir if home is one else one
+        await cluster.move(slots_on(frontier, home), home, target)
+        await store_one(frontier, out, 2)
+        await until(cluster.in_step, what="the replicas have it")
+        await cluster.fail_over(cluster.primaries.index(target))
+        await store_one(frontier, out, 3)
+
+        stop.set()
+        assert await loading == 3
+
+
+async def store_one(frontier: Frontier, out: Path, number: int) -> None:
+    await frontier.add([Request(url=f"https://a.test/{number}")])
+    [lease] = (await frontier.lease(1)).leases
+    await frontier.complete([Completion(lease=lease, items=[{"number": number}])])
+    await until(
+        lambda: out.exists() and len(out.read_text().splitlines()) == number,
+        what=f"row {number} is stored",
+    )

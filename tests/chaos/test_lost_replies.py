@@ -19,6 +19,7 @@ from skitter.frontier.admin.dead import dead_letters, drop, revive
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.log import log
+from skitter.frontier.admin.schedule import offer_round
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import connect
 from skitter.frontier.pace import Departure
@@ -90,7 +91,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await _tell_the_crew(frontier)
     third = (await tell(await frontier.lease(5, ttl_s=10))).leases
     claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
-    await tell(await frontier.shards[0].call("reclaim", claims, seen=1))
+    await tell(await frontier.shards[0].call("reclaim", claims, seen=1, why=""))
     await _tell_of_engines(frontier, tell)
     await _tell_of_the_web(frontier, tell, third[2])
     fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
@@ -142,8 +143,11 @@ async def _tell_of_the_web(
     await tell(await call("free_trapped", at_most=2))
     await tell(await call("refuse", ["7", "scope", b"x", "8", "robots", b"y"], keep=4))
     await tell(await call("next_round", due_ms="5", next_ms="9", missed=0))
+    again = [Request(url=url) for url in pages(0, 50, hosts=HOSTS)]
+    await tell(await offer_round(frontier, again, due_ms=5))
     found = ["parse", encode([3, 2, 1]), encode(["text:title"]), encode([2])]
     await tell(await call("observe", found, handlers=5, columns=5))
+    await tell(await call("handled", ["pages parse", 3], keep=5))
     await frontier_metrics.record(frontier, FIGURES)
     counted = ["books", "", "2.5", b"", "parse", "success", "1", encode([1500, 16, 1])]
     await tell(await call("increment", counted, limit=5, keep_s=600))
@@ -176,7 +180,7 @@ async def _tell_the_crew(frontier: Frontier) -> None:
     assert (await ask_robots(frontier, "h1.test")).is_ours
     await store_robots(frontier, "h1.test", b"rules", ttl_s=3600)
     await frontier.shards[0].call("group", name="load")
-    await frontier.shards[0].call("unload", ["1-1"], name="load", stored=1)
+    await frontier.shards[0].call("unload", ["1-1"], name="load", stored=1, updated=1)
 
 
 async def run(server, job: str, clock: ManualClock) -> tuple[list[Any], dict[Any, Any]]:

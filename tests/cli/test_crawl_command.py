@@ -1,6 +1,9 @@
 """`skitter crawl` does what its help says."""
 
+import socket
+
 from skitter.cli.crawl import PLAIN, _plan
+from skitter.fetch import resolver
 
 
 def test_the_help_names_the_file_that_is_written(skitter):
@@ -16,3 +19,30 @@ def test_a_start_url_that_is_none_is_named_whatever_the_job_is_called(skitter, j
 
     assert answer.exit_code == 2
     assert answer.err.startswith("skitter: cannot use 'nowhere' as a URL: it has no scheme")
+
+
+def test_a_host_that_does_not_exist_is_told_before_a_job_is_made(skitter, job, monkeypatch):
+    def look_up(name):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(resolver, "_system_addresses", look_up)
+
+    answer = skitter("crawl", "http://shop.invalid/", "http://shop.invalid/2", "--job", job)
+
+    assert answer.exit_code == 1
+    assert answer.err == "skitter: http://shop.invalid/2: host not found: shop.invalid\n"
+    assert skitter("status", job).exit_code != 0
+
+
+def test_a_name_server_that_is_away_does_not_refuse_a_crawl(skitter, job, monkeypatch, tmp_path):
+    def look_up(name):
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(resolver, "_system_addresses", look_up)
+    monkeypatch.chdir(tmp_path)
+
+    words = ("--job", job, "--max-time", "1s", "-p", "1")
+    answer = skitter("crawl", "http://shop.invalid/", *words)
+
+    assert "the name server does not answer: the crawl waits for it." in answer.err
+    assert "stopped at --max-time 1 s; 1 URL left; run it again to continue" in answer.out

@@ -147,6 +147,20 @@ def test_a_preview_of_limits_says_what_they_would_do_and_changes_nothing(skitter
     assert skitter("set", "unknown", "--max-pages", "1", "--preview").exit_code == 2
 
 
+async def test_a_pattern_of_an_older_release_is_replaced(skitter_here, frontier, server, job):
+    key = frontier.home.keys.key("control")
+    await server.command("HSET", key, "exclude", "re:^(?!.*/docs/)")
+    told = await skitter_here("status", job)
+    done = await skitter_here("set", job, "--exclude", "/docs/*", "--json")
+
+    assert (told.exit_code, f"`skitter set {job} --exclude ...` replaces it" in told.err) == (
+        3,
+        True,
+    )
+    assert done.json["limits"]["exclude"] == "/docs/*"
+    assert (await skitter_here("status", job)).exit_code == 0
+
+
 def test_status_lists_all_jobs_and_one(skitter, job):
     skitter("push", job, "https://a.test/")
 

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import sys
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 
 import pytest
 
@@ -109,11 +110,12 @@ async def noted(frontier) -> list[str]:
 
 
 async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
-    frontier, job, server_url, tmp_path, skitter
+    frontier, job, server_url, tmp_path, skitter, monkeypatch
 ):
-    words = (job, "--to", "postgresql://nobody:secret@127.0.0.1:1/none")
-    async with loader(server_url, tmp_path, *words) as process:
+    monkeypatch.setenv("SKITTER_OUT", "postgresql://nobody:secret@127.0.0.1:1/none")
+    async with loader(server_url, tmp_path, job) as process:
         await until(lambda: noted(frontier))
+        shown_by_ps = await asyncio.to_thread(Path(f"/proc/{process.pid}/cmdline").read_bytes)
         shown = await asyncio.to_thread(skitter, "status", job)
         told = json.loads((await asyncio.to_thread(skitter, "status", job, "--json")).out)
         process.terminate()
@@ -124,6 +126,7 @@ async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
     assert "does not answer" in shown.out
     assert "does not answer" in told["notes"][0]
     assert "secret" not in shown.out
+    assert (b"load" in shown_by_ps, b"secret" in shown_by_ps) == (True, False)
     assert (await frontier.stats()).items == 4
 
 
@@ -145,6 +148,7 @@ async def test_a_job_that_is_purged_ends_its_loader_with_one_sentence(
     [
         (["nobody", "--to", "x.db"], "there is no job 'nobody'"),
         (["{job}", "--to", "x.what"], "'x.what' is not a known kind of sink"),
+        (["{job}"], "or set SKITTER_OUT: `ps` shows arguments"),
     ],
 )
 def test_what_cannot_begin_is_not_announced(skitter, job, tmp_path, monkeypatch, words, says):

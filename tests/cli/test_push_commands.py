@@ -8,6 +8,11 @@ import subprocess
 import sys
 
 from skitter.cli.jobs import BATCH
+from skitter.frontier.admin.jobs import note_fingerprinter, open_job
+from skitter.frontier.feed import take_feed
+from skitter.frontier.keys import feed_key
+from skitter.identities import SCRAPY, scrapy_identity
+from skitter.model import Added, Request
 from waiting import PATIENCE_S, Child, until
 
 
@@ -68,3 +73,28 @@ def test_lines_are_pushed_as_they_come(skitter, job, server_url):
 
     assert (push.returncode, out) == (0, f"{job}: 3 new, 0 already seen, 1 bad\n")
     assert err.startswith("skipped standard input, line 4: ")
+
+
+async def test_a_url_that_a_scrapy_node_has_fetched_is_not_new(server, frontier, skitter_here):
+    url = "https://shop.test/?a=1&b=2"
+    await note_fingerprinter(frontier, SCRAPY)
+    await frontier.add([Request(url, identity=scrapy_identity(url, "GET", b""), slot="shop.test")])
+
+    pushed = await skitter_here("push", frontier.job, "https://shop.test/?b=2&a=1")
+    await server.command("LPUSH", feed_key(frontier.job), url)
+    again = await open_job(server, frontier.job)
+
+    assert pushed.out == f"{frontier.job}: 0 new, 1 already seen\n"
+    assert await take_feed(again) == 1
+    assert await again.add([Request(url)]) == [Added.SEEN]
+    assert (await again.stats()).pending == 1
+
+
+async def test_what_only_a_scrapy_node_can_identify_is_refused(frontier, skitter_here):
+    await note_fingerprinter(frontier, "shop.fingerprints.Mine")
+
+    refused = await skitter_here("push", frontier.job, "https://shop.test/")
+
+    assert refused.exit_code == 2
+    assert "tell pages apart with shop.fingerprints.Mine: only they can add a URL." in refused.err
+    assert f"`redis-cli lpush skitter:{frontier.job}:feed URL` hands it to one." in refused.err

@@ -60,3 +60,35 @@ def test_only_the_newest_kinds_are_shown():
         errors.add(Event(id=f"{i}-0", at=0, level="warning", worker="w", text=text))
 
     assert [line.split(":")[1] for line in errors.lines(2)] == [" E4", " E3"]
+
+
+REJECTED = (
+    "an item from https://a.test/{n} was rejected: price: no float: '{n}' (shop.py:9: yield x)"
+)
+BLOCKS = "a handler blocks: shop.py:3: time.sleep(4) held up every page of its worker for {n}.0 s."
+
+
+@pytest.mark.parametrize(
+    ("level", "texts", "remarks"),
+    [
+        ("warning", [BLOCKS], ["blocked: shop.py:3: time.sleep(4) held up every page of its worker "
+                               "for 0.0 s."]),
+        ("warning", [REJECTED], ["rejected: price: no float: '0' (shop.py:9: yield x), from "
+                                 "https://a.test/0"]),
+        ("warning", [REJECTED, REJECTED.replace("price", "title")], [
+            "rejected: price: no float: '0' (shop.py:9: yield x), from https://a.test/0",
+            "rejected: title: no float: '0' (shop.py:9: yield x), from https://a.test/0",
+        ]),
+        ("info", ["an item from https://a.test/ was rejected: the user's hook dropped it"], []),
+        ("warning", ["https://a.test/: 404 Not Found"], []),
+    ],
+)  # fmt: skip
+def test_a_rejected_item_and_a_line_that_blocks_are_remarked_on_once(level, texts, remarks):
+    errors = HandlerErrors()
+    for n in range(3):
+        for text in texts:
+            event = Event(id=f"{n}-0", at=0, level=level, worker="w", text=text.format(n=n))
+            errors.add(event)
+
+    assert errors.remarks() == remarks
+    assert errors.remarks() == []

@@ -52,8 +52,6 @@ def test_a_stop_with_pages_done_and_items_left_says_so():
     [
         ({"pending": 1}, "stopped at max_pages=5; 1 URL left"),
         ({"done": 4, "shelved": 1}, "finished, except 1 URL beyond max_pages_per_host"),
-        ({"done": 4, "trapped": 1}, "finished, except 1 URL that looks like a trap"),
-        ({"done": 4, "trapped": 2}, "finished, except 2 URLs that look like a trap"),
         ({"done": 0, "dead": 1}, "no page was completed. http://a.test/: handler book failed"),
     ],
 )
@@ -63,6 +61,55 @@ def test_a_crawl_says_what_is_left(counts, words):
     why = "http://a.test/: handler book failed." if after.dead else ""
 
     assert end_of(CrawlResult(before, after, 1.0, over=True, max_pages=5, why_dead=why)) == words
+
+
+@pytest.mark.parametrize(
+    ("held", "end", "line"),
+    [
+        (
+            {"a.test/day/#": 1},
+            "finished, except 1 URL that is held",
+            "1 URL like a.test/day/#, which may have no end; to fetch ten times as many, "
+            "`skitter set j --shape-budget 10000` and run it again",
+        ),
+        (
+            {"a.test/day/#": 1200, "a.test/...": 3},
+            "finished, except 1,203 URLs that are held",
+            "1,203 URLs like a.test/day/# and 1 other shape, which may have no end; to fetch ten "
+            "times as many, `skitter set j --shape-budget 10000` and run it again",
+        ),
+    ],
+)
+def test_what_is_held_ends_the_report_and_has_an_exit_code(capsys, monkeypatch, held, end, line):
+    monkeypatch.setenv("COLUMNS", "300")
+    before = Stats(job="j", state=State.RUNNING)
+    after = replace(before, seen=9, done=5, dead=1, crawled=True, trapped=sum(held.values()))
+    reasons = {"404 Not Found": 1}
+    went = CrawlResult(
+        before, after, 1.0, over=True, held=held, shape_budget=1000, dead_reasons=reasons
+    )
+
+    report = report_of(went, Written("j.db"))
+    show_report(report, hints=True)
+
+    assert (report.end, report.held, report.exit_code) == (end, held, 4)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"held     {line}"
+    assert report_of(went, Written("j.db"), max_dead=0).exit_code == 1
+    assert report_of(went, Written("j.db", exit_code=3)).exit_code == 3
+
+
+def test_files_that_were_left_out_are_counted_with_the_flag_that_fetches_them(capsys):
+    before = Stats(job="j", state=State.RUNNING)
+    after = replace(before, seen=5, done=5, crawled=True, kept_out={"file": 240})
+
+    report = report_of(CrawlResult(before, after, 1.0, over=True), Written("j.db"))
+    show_report(report, hints=True)
+
+    assert (report.files, report.kept_out, report.exit_code) == (240, {}, 0)
+    said = capsys.readouterr().out
+    assert "files    240 links to files: --fresh --files fetches them, too\n" in said
+    assert "excluded" not in said
 
 
 def test_the_report_tells_what_was_kept_out(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import pytest
 
@@ -175,3 +176,66 @@ async def test_credentials_of_hosts_are_shown_nowhere(skitter_here, monkeypatch)
     assert "hunter2" not in plain.out + as_json.out + repr(resolve().fetch)
     shown = json.loads(as_json.out)["fetch.basic_auth"]
     assert shown == {"value": {"a.test": "(hidden)"}, "from": "SKITTER_FETCH_BASIC_AUTH"}
+
+
+#: What may be in a password, and what parsers take for something else.
+ODD = ("", "/", "#", "?", "\\", "@", ";", ":", "[", "'", "%2F")
+WEB = (
+    "https://me:{}@127.0.0.1:1/x",
+    "http://me:{}/x@127.0.0.1:1/",
+    "http://127.0.0.1:1/x?token={}",
+    "http://127.0.0.1:1/x?token[]={}",
+    "http://127.0.0.1:1/x?a[password]={}",
+    "http://127.0.0.1:1/#access_token={}",
+)
+DATABASES = (
+    "postgresql://me:{}@127.0.0.1:1/d",
+    "postgresql://me:x@{}@127.0.0.1:1/d",
+    "postgresql://127.0.0.1:1/d?password={}",
+    "mysql://me:{}@127.0.0.1/d",
+)
+SERVERS = (
+    "redis://:{}@127.0.0.1:1/0",
+    "rediss://me:{}@127.0.0.1:1",
+    "redis+sentinel://:{}@127.0.0.1:1/m",
+    "redis+cluster://:{}@127.0.0.1:1",
+)
+#: Every command that takes an address. Celery's fail at once on a port that is none; `map` is slow.
+TYPED = (
+    ("webhook add JOB URL", WEB, ODD),
+    ("fetch URL", WEB, ODD),
+    ("fetch http://127.0.0.1:1/ --proxy URL", WEB, ODD),
+    ("map URL", WEB, "'"),
+    ("push JOB URL", WEB, ODD),
+    ("why JOB URL", WEB, ODD),
+    ("run URL", WEB, ODD),
+    ("proxy test URL", WEB, ODD),
+    ("status URL", (*WEB, *DATABASES, *SERVERS), ODD),
+    ("export JOB --from URL --to x.jsonl", DATABASES, ODD),
+    ("export JOB --from x.db --to URL", DATABASES, ODD),
+    ("dead export JOB --to URL", DATABASES, ODD),
+    ("status --redis URL", SERVERS, ODD),
+    ("adopt JOB --from URL", SERVERS, ODD),
+    ("celery -b URL status", SERVERS[:2], "#?/;"),
+    ("celery status --result-backend=URL", SERVERS[:2], "#?/;"),
+)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(("command", "urls", "odd"), TYPED, ids=[one[0] for one in TYPED])
+def test_no_command_shows_a_password_that_was_typed(skitter, job, command, urls, odd):
+    """Half of it counts, too: parsers quote what they take for a port or a host."""
+    skitter("create", job)
+    leaks = []
+    for url, mark in product(urls, odd):
+        address = url.format(f"Qx7{mark}Zk9")
+        words = [{"JOB": job}.get(one, one).replace("URL", address) for one in command.split()]
+        answer = skitter(*words)
+        if "qx7" in (said := (answer.out + answer.err).lower()) or "zk9" in said:
+            leaks.append((address, said))
+    assert leaks == []

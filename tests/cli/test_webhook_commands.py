@@ -12,7 +12,9 @@ def test_webhooks_on_the_command_line(skitter, job):
     [row] = skitter("webhook", "list", job, "--json").json
 
     assert "a private address" in refused.err
-    assert re.search(r"shown this once: whsec_\S{43}$", added.out.strip())
+    secret, hint = added.out.strip().splitlines()
+    assert re.search(r"shown this once: whsec_\S{43}$", secret)
+    assert hint.endswith("SKITTER_ALLOW_HOSTS=10.0.0.1:80")
     assert (row["url"], row["on"], row["secret"]) == ("http://10.0.0.1/", ["finish"], "")
     assert skitter("webhook", "remove", job, row["id"]).exit_code == 0
     assert skitter("webhook", "remove", job, row["id"]).exit_code == 2

@@ -44,10 +44,10 @@ def test_a_dashboard_is_there_for_as_long_as_its_crawl(open_shop, make_machine):
 
 
 def test_workers_give_way_to_a_server_on_their_machine_while_it_lives(
-    open_shop, make_machine, tmp_path
+    monkeypatch, open_shop, make_machine, tmp_path
 ):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     machine = make_machine(open_shop())
-    machine.environment["XDG_STATE_HOME"] = str(tmp_path)
     (machine.folder / "nice.py").write_text(NICE.replace("%URL%", machine.shop.url))
 
     def priority(job: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import signal
 import sqlite3
@@ -18,14 +17,13 @@ import pytest
 import redis
 
 from bookshop import expected_items, fetched_twice
-from clocks import faked_clock, set_clock
+from clocks import faked_clock, server_with_a_faked_clock, set_clock
 from crawl.conftest import Machine
 from crawl.test_crawls import assert_complete, in_order
 from disks import fill_disk, mount_disk, unmount_disk
 from needs import need
 from skitter.demo import SPIDER
 from skitter.valkey import stop
-from skitter.valkey.binary import server_binary
 
 pytestmark = pytest.mark.timeout(600)
 chaos = pytest.mark.chaos
@@ -291,16 +289,6 @@ def test_a_full_server_is_told_with_its_numbers(open_shop, make_machine, until):
     client.delete("filler")
     assert crawl.end() == 0, crawl.said
     assert_complete(machine, machine.shop)
-
-
-def server_with_a_faked_clock(offset: Path) -> Path:
-    """A program for SKITTER_SERVER. Only the server itself has that clock: a Python that waits for
-    a process sometimes fails with EINVAL under libfaketime."""
-    clock = (f"{name}={shlex.quote(value)}" for name, value in faked_clock(offset).items())
-    program = offset.with_name("server")
-    program.write_text(f'#!/bin/sh\nexec env {" ".join(clock)} {server_binary()} "$@"\n')
-    program.chmod(0o700)
-    return program
 
 
 @chaos

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 import subprocess
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 import yaml  # type: ignore[import-untyped]
+from redis import AuthenticationError, Redis
 
 from needs import need
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.settings.sources import OPTIONS
+from skitter.valkey import server_binary
+from waiting import Child, until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -50,14 +56,15 @@ def unit(file: Path) -> configparser.ConfigParser:
     return parser  # type: ignore[return-value]
 
 
+def lines_of(file: Path) -> list[tuple[str, str]]:
+    """All lines, as a name may occur twice."""
+    return re.findall(r"(?m)^(\w+)=(.*)$", file.read_text())
+
+
 def command_lines() -> list[list[str]]:
     """Every `skitter ...` of these files, without the program."""
     services = compose()["services"].values()
-    lines = [
-        one["command"] for one in services if one["image"] == "skitter" and "entrypoint" not in one
-    ]
-    shells = [one["command"][0] for one in services if "entrypoint" in one]
-    lines += [re.findall(r'[^\s"]+', shell.partition("exec skitter ")[2]) for shell in shells]
+    lines = [one["command"] for one in services if one["image"] == "skitter"]
     containers = [one for pod in pods().values() for one in pod["containers"]]
     lines += [one["args"] for one in containers if one["image"] == "skitter"]
     starts = [unit(file)["Service"]["ExecStart"].split() for file in UNITS]
@@ -118,6 +125,92 @@ def test_no_container_has_rights_that_it_does_not_need():
             assert mounts == {one["name"] for one in pod["volumes"]} | claims
 
 
+def test_no_container_of_compose_has_rights_that_it_does_not_need():
+    for name, service in compose()["services"].items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert (service["read_only"], "/tmp" in service["tmpfs"]) == (True, True), name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"], name
+        assert service["image"] == "skitter" or service["user"] == "999", name
+
+
+def words_of_processes() -> Iterator[str]:
+    """All that becomes an argument of a process, where `ps` shows it."""
+    for service in compose()["services"].values():
+        yield from (*service.get("command", ()), *service.get("entrypoint", ()))
+        yield from service.get("healthcheck", {}).get("test", ())
+    for container in (one for pod in pods().values() for one in pod["containers"]):
+        yield from (*container.get("command", ()), *container.get("args", ()))
+    for file in UNITS:
+        yield from (value for name, value in unit(file)["Service"].items() if "Exec" in name)
+
+
+def test_no_secret_is_an_argument():
+    """`$$NAME` of compose and `$NAME` of a shell are read by the shell itself, from its
+    environment; `${NAME}` of compose and systemd and `$(NAME)` of Kubernetes become arguments."""
+    put_in = [re.findall(r"(?<!\$)\$[{(](\w+)", word) for word in words_of_processes()]
+
+    assert {name for names in put_in for name in names} <= {"SPIDER"}
+    assert "requirepass" not in " ".join(words_of_processes()).replace('echo "requirepass ', "")
+
+
+@pytest.mark.parametrize("file", ["compose.yaml", "kubernetes/valkey.yaml"])
+def test_the_server_gets_its_password_in_a_file_that_only_it_can_read(file, tmp_path):
+    """The line is run, with a server that stands in for the one of the image."""
+    if file == "compose.yaml":
+        [line] = compose()["services"]["valkey"]["command"]
+        line = line.replace("$$", "$")
+    else:
+        [line] = pods()["valkey"]["containers"][0]["args"]
+    (tmp_path / "valkey.conf").write_text((DEPLOY / "valkey.conf").read_text() + "port 0\n")
+    socket = tmp_path / "valkey.sock"
+    with (tmp_path / "valkey.conf").open("a") as more:
+        more.write(f"unixsocket {socket}\ndir {tmp_path}\n")
+    for name in ("/etc/valkey/valkey.conf", "/etc/valkey.conf"):
+        line = line.replace(name, str(tmp_path / "valkey.conf"))
+    line = line.replace("/tmp/valkey.conf", str(written := tmp_path / "made.conf"))
+    line = line.replace("exec valkey-server", f"exec {server_binary()}")
+    short = os.path.relpath(socket) if len(str(socket)) > 100 else str(socket)
+
+    words = [need("bash"), "-c", line]
+    with Child[bytes](words, env={"REDISCLI_AUTH": "secret1"}, stdout=subprocess.DEVNULL) as server:
+        until(socket.exists)
+        shown = Path(f"/proc/{server.pid}/cmdline").read_bytes()
+        with Redis(unix_socket_path=short, password="secret1") as client:
+            facts = client.config_get("maxmemory*")
+        with Redis(unix_socket_path=short) as stranger, pytest.raises(AuthenticationError):
+            stranger.ping()
+        server.terminate()
+
+    assert b"secret1" not in shown
+    assert written.stat().st_mode & 0o777 == 0o600
+    assert (facts["maxmemory"], facts["maxmemory-policy"]) == (str(3 * 2**30), "noeviction")
+
+
+def test_pods_that_may_hang_are_restarted_and_a_server_that_is_away_restarts_nobody():
+    for name in ("valkey", "dashboard"):
+        [container] = pods()[name]["containers"]
+        assert container["livenessProbe"]["failureThreshold"] >= 3
+    assert "healthz" not in str(container["livenessProbe"])
+
+
+def test_the_network_is_closed_but_for_what_each_pod_needs():
+    found = {
+        one["metadata"]["name"]: one["spec"] for one in resources() if "Network" in one["kind"]
+    }
+    closed = found["skitter-nothing"]
+    [chosen] = closed["podSelector"]["matchExpressions"]
+
+    assert {*chosen["values"]} == pods().keys()
+    assert {*closed["policyTypes"]} == {"Ingress", "Egress"}
+    assert not closed.keys() & {"ingress", "egress"}
+    [web] = found["skitter-web"]["egress"]
+    blocks = [one["ipBlock"] for one in web["to"]]
+    private = [ip_network(each) for block in blocks for each in block["except"]]
+    for address in ("10.1.2.3", "169.254.169.254", "192.168.0.1", "172.31.0.1", "fd00::1", "::1"):
+        assert any(ip_address(address) in one for one in private), address
+
+
 def test_labels_lead_to_pods():
     labels = {pod_name: {"app": pod_name} for pod_name in pods()}
     for one in resources():
@@ -159,6 +252,11 @@ def test_units_run_with_few_rights_and_stop_in_time(file):
     assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"
     assert service["EnvironmentFile"] == "/etc/skitter/env"
     assert float(service["TimeoutStopSec"]) >= 20
+    assert service["ProtectProc"] == "invisible"
+    assert service["IPAddressDeny"].split() == ["link-local", "multicast"]  # a cloud's metadata
+    assert service["MemoryMax"]
+    places = [value for name, value in lines_of(file) if name == "Environment"]
+    assert f"SKITTER_DIR={service['WorkingDirectory']}/.skitter" in places
 
 
 @pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)

@@ -56,6 +56,7 @@ from terminal import SHOP, SITES, Terminal
 
 #: Everything in the pages that no test runs: how the line or the block begins, and why.
 NOT_RUN = {
+    "$ skitter crawl https://example.com/ --proxy": "needs a proxy and a site outside",
     "make test": "this is `make test`",
     "podman compose": "it builds images from a registry; tests/deploy reads compose.yaml",
 }
@@ -204,6 +205,9 @@ def prepare(page, terminal):
     for job in json.loads(terminal.skitter("status", "--json").out):
         if job["job"] != "shop":
             terminal.skitter("purge", job["job"], "--yes")
+    if page.name == "quickstart.md":  # its report counts rows, whichever page stored them
+        for rows in terminal.folder.glob("books.db*"):
+            rows.unlink()
     with Redis(unix_socket_path=str(terminal.server / "valkey.sock")) as client:
         client.delete("http", "browser", "unacked", "unacked_index")  # messages of Celery
     if page != TUTORIAL:
@@ -248,7 +252,7 @@ async def walk_a_calendar(url):
         for _ in range(2):
             clock.advance(60)
             (lease,) = (await frontier.lease(1)).leases
-            asked = (lease, number_of(shape_of(lease.request.url)), True)
+            asked = (lease, number_of(shape_of(lease.request.url)))
             (permit,) = await ask_permits(frontier, [asked])
             if permit.is_ours:
                 await frontier.complete([Completion(lease=lease)])

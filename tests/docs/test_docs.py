@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -26,6 +27,19 @@ def test_generated_pages_are_current(page):
     make_docs = load_make_docs()
 
     assert (make_docs.REFERENCE / page).read_text() == make_docs.PAGES[page](), "run `make docs`"
+
+
+def test_the_python_reference_has_every_public_name():
+    reference = run_path(str(ROOT / "scripts" / "python_reference.py"))
+
+    assert reference["missing"]() == set()
+
+
+def test_the_index_links_every_how_to():
+    index = (ROOT / "docs" / "index.md").read_text()
+
+    pages = [f"howto/{one.name}" for one in (ROOT / "docs" / "howto").glob("*.md")]
+    assert [one for one in pages if f"({one})" not in index] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -28,7 +28,7 @@ from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
 from skitter.settings import JobOptions, Limits, Politeness, Retries, Settings
-from skitter.valkey import start, stop
+from skitter.valkey import EmbeddedServer, start, stop
 from waiting import PATIENCE_S, until
 
 T = TypeVar("T")
@@ -246,3 +246,19 @@ def station(short_dir, celery) -> Iterator[Station]:
 def slow_station(short_dir, celery) -> Iterator[Station]:
     """One whose shop takes its time, so that a crawl can be met in the middle."""
     yield from open_station(short_dir / f"c{next(_numbers)}", celery, latency_s=0.1)
+
+
+@pytest.fixture
+def elsewhere(station):
+    """The same server by its address, as if it were anybody's: there is no secret in its folder."""
+    url = EmbeddedServer(directory=station.folder / ".s").url
+    station.environment |= {"SKITTER_REDIS_URL": url, "SKITTER_DIR": str(station.folder / "own")}
+    runtime_of(station.app).close()
+    station.app.close()
+    station.settings = CelerySettings(
+        where=Settings(redis_url=url, directory=station.folder / "own"), secret=None
+    )
+    station.__post_init__()
+    yield station
+    station.environment["SKITTER_DIR"] = str(station.folder / ".s")
+    del station.environment["SKITTER_REDIS_URL"]

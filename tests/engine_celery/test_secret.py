@@ -18,6 +18,7 @@ from skitter.cli.celery import celery_pool
 from skitter.crawl.plan import Plan
 from skitter.errors import BadOption, DirectoryUnusable, TooBig
 from skitter.settings import FetchOptions, Settings, WorkerConfig, resolve
+from skitter.trust import make_ours
 
 OURS, THEIRS = Secret(b"ours" * 8), Secret(b"theirs" * 8)
 
@@ -48,10 +49,10 @@ def test_a_planted_secret_is_refused(tmp_path):
     (tmp_path / "elsewhere").chmod(0o600)
     (tmp_path / "link").mkdir()
     (tmp_path / "link" / "secret").symlink_to(tmp_path / "elsewhere")
-    (tmp_path / "open").mkdir()
+    make_ours(tmp_path / "open")
     (tmp_path / "open" / "secret").write_text("known to everybody else")
     (tmp_path / "open" / "secret").chmod(0o644)
-    (tmp_path / "short").mkdir()
+    make_ours(tmp_path / "short")
     (tmp_path / "short" / "secret").touch(mode=0o600)
 
     for name, words in (("link", "is a link"), ("open", "mode 644"), ("short", "too short")):

@@ -25,11 +25,11 @@ from skitter.frontier.admin.adopted import is_adopted
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.audit.auditor import audit
+from skitter.identities import scrapy_redis_identity
 from skitter.model import Added
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.adopt import Adopted, Adoption, adopt
 from skitter.scrapy.codec import Codec
-from skitter.scrapy.fingerprinter import scrapy_redis_fingerprint
 
 
 class Books(Spider):
@@ -78,7 +78,7 @@ async def queue(server, job):
 
 
 def test_the_fingerprint_is_that_of_scrapy_redis():
-    assert scrapy_redis_fingerprint("GET", "https://shop.test/a", b"") == theirs("a")
+    assert scrapy_redis_identity("https://shop.test/a", "GET", b"") == theirs("a")
 
 
 async def test_queue_and_dupefilter_are_taken_over_and_the_counts_agree(server, queue, adoption):
@@ -189,7 +189,7 @@ async def test_what_died_at_adoption_does_not_count_as_seen(server, queue, adopt
     assert letter.url.startswith("adopted:GET https://shop.test/d (entry ")
     found = Request("https://shop.test/d")
     again = FrontierRequest(
-        url=found.url, identity=scrapy_redis_fingerprint("GET", found.url, b""), slot="shop.test"
+        url=found.url, identity=scrapy_redis_identity(found.url, "GET", b""), slot="shop.test"
     )
     assert await frontier.add([again]) == [Added.NEW], "whoever finds it may do it"
     assert (await audit(frontier)).problems == set()
@@ -223,6 +223,7 @@ def bombs() -> dict[str, bytes]:
     return {
         "bytearray": b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x70\x85R.",
         "bytes": b"\x80\x04\x8e" + (1_900_000_000).to_bytes(8, "little") + b"x.",
+        "bytearray8": b"\x80\x05\x96" + (4 * 2**30).to_bytes(8, "little") + b".",
         "memo": head + b"r\xff\xff\xff\x0fs.",
         "folded": pickle.dumps({"url": "https://shop.test/x", "meta": {"x": deep}}),
         "sets": pickle.dumps({"url": "x", "meta": {"x": [Fresh(many) for _ in range(5000)]}}),

@@ -15,8 +15,10 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from skitter.frontier.admin.control import change_options, set_state
-from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.dead import excluded_letters
+from skitter.frontier.admin.jobs import note_fingerprinter
 from skitter.frontier.admin.workers import Heartbeat, beat
+from skitter.identities import SCRAPY, scrapy_identity
 from skitter.model import Completion, Request, State
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
@@ -207,8 +209,28 @@ async def test_what_the_operator_excludes_never_reaches_the_engine(node, frontie
     await node.prefetch.take()
 
     assert [lease.url for lease in node.mailbox.ready] == ["http://b.test/b/1"]
-    letters = [one async for one in dead_letters(frontier)]
-    assert {one.reason for one in letters} == {
+    stats = await frontier.stats()
+    assert (stats.excluded, stats.dead) == (2, 0)
+    assert {one.reason async for one in excluded_letters(frontier)} == {
         "it matches '/a/*' of the option exclude",
         "it matches '/c/*' of the option exclude",
     }
+
+
+async def test_what_was_pushed_before_the_first_node_is_fetched_once(node, frontier):
+    early = [Request("https://shop.test/1"), Request("https://shop.test/2")]
+    await frontier.add(early)
+    await note_fingerprinter(frontier, SCRAPY)
+    frontier.identify = scrapy_identity
+    await frontier.add([Request(early[0].url, slot="first", priority=9)])  # as a node finds it
+    [found] = (await frontier.lease(1)).leases
+    await frontier.complete([Completion(lease=found)])
+
+    while (await frontier.stats()).pending:
+        await node.prefetch.take()
+
+    [lease] = node.mailbox.ready
+    assert (lease.url, lease.request.identity) == (
+        early[1].url,
+        scrapy_identity(early[1].url, "GET", b""),
+    )

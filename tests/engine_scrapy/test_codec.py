@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import ChainMap, Counter, OrderedDict, defaultdict
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, make_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from types import ModuleType
 
 import msgspec
 import pytest
@@ -251,3 +253,40 @@ def test_nothing_but_items_and_requests_is_made_of_what_the_server_says(spider, 
 
     with pytest.raises(UsageError, match="there is no item or request class subprocess:Popen"):
         Codec(spider, host_of, ranked=True).unpack(sent)
+
+
+def loaded_items() -> set[type]:
+    """Item classes of all that is loaded: 300 and more, none of them ours."""
+    found = [one for module in [*sys.modules.values()] for one in vars(module).values()]
+    return {one for one in found if isinstance(one, type) and ItemAdapter.is_item_class(one)}
+
+
+def test_no_item_class_of_a_library_is_made_of_what_the_server_says(monkeypatch):
+    project = ModuleType("project")
+    project.Item = Item  # type: ignore[attr-defined] # all that it imports
+    monkeypatch.setitem(sys.modules, "project", project)
+    codec = Codec(type("Own", (Books,), {"__module__": "project"})(), host_of, ranked=True)
+    made, items = [], loaded_items()
+    for kind in items:
+        packed = {"$item": [f"{kind.__module__}:{kind.__qualname__}", {}]}
+        meta = {"fields": {"meta": {"x": packed}}}
+        with suppress(UsageError):
+            codec.unpack(FrontierRequest(url="https://shop.test/", meta=meta))
+            made.append(kind)
+
+    assert (made, len(items) > 200) == ([Item], True)
+
+
+def test_an_item_class_that_the_project_imports_is_its_own(spider, travel, monkeypatch):
+    """From a package that several projects share."""
+    shared = ModuleType("shared_items")
+    monkeypatch.setitem(sys.modules, "shared_items", shared)
+    shop = shared.Shop = make_dataclass("Shop", ["name"])  # type: ignore[attr-defined]
+    shop.__module__ = "shared_items"
+    request = Request("https://shop.test/", meta={"shop": shop("Tides")})
+    with pytest.raises(UsageError, match="has to define it, or import it by name"):
+        travel(request)
+
+    monkeypatch.setattr(sys.modules[__name__], "Shop", shop, raising=False)
+
+    assert travel(request).meta["shop"] == shop("Tides")

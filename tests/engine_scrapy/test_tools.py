@@ -45,6 +45,9 @@ def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop
     assert stats[b"finish_reason"] == b"finished"
     assert float(stats[b"elapsed_time_seconds"]) > 0
 
+    pushed = cluster.json("push", cluster.job, shop.url, page)  # fetched by the node
+    assert (pushed["new"], pushed["seen"]) == (0, 2)
+
     revived = cluster.json("dead", "retry", cluster.job, page)
     assert revived["retried"] == 1
     assert cluster.start().finish() == "finished"

@@ -25,6 +25,8 @@ from skitter.errors import (
     ConnectFailed,
     FetchError,
     FetchTimeout,
+    HostNotFound,
+    NamesUnavailable,
     ResponseTooLarge,
 )
 from skitter.fetch import FetchOptions, Guard, fetch_robots, honest_user_agent
@@ -616,17 +618,36 @@ async def test_a_name_without_an_address_is_a_failed_connection(open_fetcher):
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
     async with open_fetcher(guard=None, resolver=Resolver(lookup=lookup)) as fetcher:
-        with pytest.raises(ConnectFailed, match="does not resolve"):
+        with pytest.raises(HostNotFound, match=r"host not found: gone\.example$"):
             await fetcher.fetch(Request(url="http://gone.example/"))
 
 
-async def test_a_name_server_that_does_not_answer_is_a_timeout(open_fetcher):
+async def test_names_that_cannot_be_looked_up_are_not_the_pages_fault(open_fetcher):
     async def lookup(name):
+        if name == "known.example":
+            return ("93.184.215.14",)
+        raise socket.gaierror(socket.EAI_AGAIN, "try again")
+
+    resolver = Resolver(lookup=lookup)
+    async with open_fetcher(guard=None, resolver=resolver) as fetcher:
+        with pytest.raises(NamesUnavailable, match=r"the name server does not answer$"):
+            await fetcher.fetch(Request(url="http://slow.example/"))
+        await resolver.resolve("known.example")  # the others are found: it is this one
+        with pytest.raises(ConnectFailed, match=r"the name does not resolve for now$"):
+            await fetcher.fetch(Request(url="http://slow.example/"))
+
+
+async def test_a_name_that_is_not_answered_for_is_a_timeout_if_others_are(open_fetcher):
+    async def lookup(name):
+        if name == "known.example":
+            return ("93.184.215.14",)
         await asyncio.Event().wait()
         raise AssertionError
 
-    async with open_fetcher(
-        guard=None, connect_timeout_s=0.05, resolver=Resolver(lookup=lookup)
-    ) as fetcher:
+    resolver = Resolver(lookup=lookup)
+    async with open_fetcher(guard=None, connect_timeout_s=0.05, resolver=resolver) as fetcher:
+        with pytest.raises(NamesUnavailable):
+            await fetcher.fetch(Request(url="http://slow.example/"))
+        await resolver.resolve("known.example")
         with pytest.raises(FetchTimeout, match="did not resolve within"):
             await fetcher.fetch(Request(url="http://slow.example/"))

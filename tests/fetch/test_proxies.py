@@ -154,3 +154,25 @@ async def test_the_stand_in_notes_the_proxy():
     fetcher = StaticFetcher({SHOP.url: b"hi"})
     await fetcher.fetch(SHOP, proxy="http://p:1")
     assert fetcher.proxies == ["http://p:1"]
+
+
+@pytest.mark.parametrize("is_ambient", [True, False], ids=["environment", "by hand"])
+async def test_the_proxy_of_the_network_is_taken_and_the_guard_stays(
+    is_ambient, opened, monkeypatch
+):
+    async with shop_behind(proxy := Proxy(credentials="u:p")):
+        url = proxy.url(credentials="u:p")
+        monkeypatch.setenv("HTTP_PROXY", url if is_ambient else "http://127.0.0.1:1")
+        monkeypatch.setenv("NO_PROXY", "direct.example")
+        options = {} if is_ambient else {"proxy": url}
+        async with opened(**options) as fetcher:
+            assert (await fetcher.fetch(SHOP)).body == b"books"
+            for refused in ("http://10.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://localhost/"):
+                with pytest.raises(AddressRefused):
+                    await fetcher.fetch(Request(url=refused))
+            with pytest.raises(ConnectFailed):
+                await fetcher.fetch(Request(url="http://direct.example/"))
+        async with opened(lookup=private, **options) as fetcher:
+            with pytest.raises(AddressRefused):
+                await fetcher.fetch(SHOP)
+    assert proxy.asked == {"shop.example": 1}

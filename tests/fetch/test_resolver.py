@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from skitter.fetch import resolver
-from skitter.fetch.resolver import KEEP_S, Resolver
+from skitter.fetch.resolver import AWAY_S, KEEP_S, SILENT_S, Resolver
 
 
 class Names:
@@ -88,3 +88,39 @@ async def test_closing_ends_what_is_under_way():
     await it.close()
     with pytest.raises(asyncio.CancelledError):
         await call
+
+
+class Silence:
+    """A name server that is away, knows one name, and says that another does not exist."""
+
+    is_away = True
+
+    async def __call__(self, name: str) -> tuple[str, ...]:
+        if name == "gone.example":
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        if self.is_away or name == "broken.example":
+            raise socket.gaierror(socket.EAI_AGAIN, "try again")
+        return ("93.184.215.14",)
+
+
+async def test_a_name_server_is_away_if_it_answers_nothing_but_not_for_ever():
+    names, now = Silence(), 0.0
+    it = Resolver(lookup=names, clock=lambda: now)
+
+    async def fails(name: str) -> bool:
+        with pytest.raises(socket.gaierror):
+            await it.resolve(name)
+        return it.is_away()
+
+    assert await fails("a.example")
+    now = AWAY_S - 1
+    assert await fails("b.example")
+    now = AWAY_S + 1
+    assert not await fails("c.example")  # or its pages would wait for ever
+    names.is_away = False
+    await it.resolve("a.example")
+    assert not await fails("broken.example")  # others were answered a moment ago
+    now += SILENT_S + 1
+    assert await fails("broken.example")
+    assert not await fails("gone.example")  # that is an answer
+    await it.close()

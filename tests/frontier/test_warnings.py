@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skitter.frontier.admin.warnings import disk_note, loader_note, memory_note
+from skitter.frontier.admin.warnings import disk_note, loader_note, memory_note, server_notes
 from skitter.frontier.admin.workers import Heartbeat
 from skitter.frontier.connection import ServerFacts
 from skitter.model import State, Stats
@@ -55,3 +55,12 @@ def test_a_loader_that_does_not_answer_is_told(items, beats, says):
     assert note.startswith(says)
     assert bool(note) == bool(says)
     assert loader_note(stats, beats, 100.0, [facts(), facts(last_write_ok=False)]) == ""
+
+
+def test_a_server_that_begins_to_evict_while_a_crawl_runs_is_told():
+    """Whoever connects later is refused; those who are connected see a note."""
+    sound, evicting = facts(), facts(eviction="allkeys-lru")
+
+    assert server_notes([sound, sound], None) == []
+    [says] = server_notes([sound, evicting, evicting], None)
+    assert says.startswith("the server may now evict keys (maxmemory-policy allkeys-lru)")

@@ -54,6 +54,7 @@ class Raw:
     """One shard, seen by one client."""
 
     shard: Shard
+    leased_ms: int = -1  # the job's time when it last leased
 
     # --- verbs ------------------------------------------------------------------------------------
 
@@ -73,10 +74,12 @@ class Raw:
         return (fp, host, priority, depth, f"{priority} {host} ".encode() + body)
 
     async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1, lane="") -> Grant:
+        """`since_ms`: since it last leased, by its own clock; -1: unknown."""
+        vouched_ms = self.vouched_ms(since_ms)
         answer = await self.shard.call(
-            "lease", limit=limit, ttl_ms=ttl_ms, since_ms=since_ms, lane=lane
+            "lease", limit=limit, ttl_ms=ttl_ms, vouched_ms=vouched_ms, lane=lane
         )
-        state, again_ms, token, short, _, _, to_reopen, _, *rest = answer
+        state, again_ms, token, short, _, _, to_reopen, _, self.leased_ms, *rest = answer
         width = 3 if to_reopen < 0 else 4
         rows = list(zip(*(rest[i::width] for i in range(width)), strict=True))
         taken = [(fp.decode(), record, trouble) for fp, record, trouble, *_ in rows]
@@ -84,6 +87,9 @@ class Raw:
         return Grant(
             state.decode(), again_ms, token.decode(), bool(short), taken, to_reopen, depths
         )
+
+    def vouched_ms(self, since_ms: int) -> int:
+        return self.leased_ms + since_ms if self.leased_ms >= 0 <= since_ms else -1
 
     async def complete(self, *ends, block_ms=0, into="", said=None):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
@@ -111,7 +117,7 @@ class Raw:
         return await self.call("retry", ends)
 
     async def bury(self, *claims, block_ms=0, reason="gone", said=None):
-        rows = [(*claim, reason, feedback(block_ms, said)) for claim in claims]
+        rows = [(*claim, reason, feedback(block_ms, said), "", 0) for claim in claims]
         return await self.call("bury", rows)
 
     async def release(self, *claims, after_ms=0):

@@ -36,14 +36,22 @@ CALLS: Any = {
         {"leases": 2, "links": 1, "list": "", "report": 1},
     ),
     "retry": lambda t: ([("1", t, 500, "error", FEEDBACK), ("2", "nonsense", 0, "", b"")], {}),
-    "bury": lambda t: ([("1", t, "reason", FEEDBACK), ("2", "nonsense", "", b"")], {}),
+    "bury": lambda t: (
+        [("1", t, "reason", FEEDBACK, "", 0), ("2", "nonsense", "", b"", "", 0)],
+        {},
+    ),
     "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
     "reap": lambda t: ([], {"at_most": 2}),
+    "again": lambda t: (
+        [("4", "a.test", 0, 0, b"0 a.test x"), ("9", "b.test", 0, 0, b"0 b.test x")],
+        {"due_ms": "5"},
+    ),
     "next_round": lambda t: ([], {"due_ms": "5", "next_ms": "9", "missed": 0}),
     "trap": lambda t: ([("1", t, 7, 0), ("2", "nonsense", 7, 0), ("3", t, 8, 0)], {}),
     "free_trapped": lambda t: ([], {"at_most": 2}),
-    "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {"seen": 1}),
+    "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {"seen": 1, "why": ""}),
     "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
+    "handled": lambda t: ([("pages book", 2), ("items book", 1)], {"keep": 10}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
     "log": lambda t: ([("info", "w1", "one", ""), ("error", "w1", "two", "")], {"keep": 10}),
@@ -73,7 +81,7 @@ CALLS: Any = {
 CALLS |= {
     "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
     "adopt": lambda t: ([("9",), ("5",)], {}),
-    "unload": lambda t: ([("1-1",), ("1-2",)], {"name": "load", "stored": 1}),
+    "unload": lambda t: ([("1-1",), ("1-2",)], {"name": "load", "stored": 1, "updated": 1}),
 }
 #: These set values, or let them only grow: the same again is the same again.
 IDEMPOTENT: Any = {

@@ -24,6 +24,7 @@ async def test_every_state_is_counted(raw, clock):
         "leased": 1,
         "done": 1,
         "dead": 1,
+        "excluded": 0,
         "seen": 7,
         "duplicates": 1,
         "retried": 1,

@@ -70,7 +70,7 @@ async def test_a_call_before_the_next_lease_stores_no_moment_that_is_hours_ahead
         "retry": (fp, token, 1000, "timeout", feedback(0)),
     }
 
-    await raw.shard.call(first, each[first], since_ms=100)
+    await raw.shard.call(first, each[first], vouched_ms=raw.vouched_ms(100))
     if first == "depart":
         await raw.release((fp, token))
 
@@ -82,7 +82,7 @@ async def test_who_never_leases_does_not_set_the_clock(raw, clock):
     await raw.add("1")
     await raw.lease(1, since_ms=0)
     clock.advance(HOUR_S)
-    await raw.shard.call("add", raw.link("2"), links=0, since_ms=-1)
+    await raw.shard.call("add", raw.link("2"), links=0, vouched_ms=-1)
 
     await raw.lease(1, since_ms=100)
 
@@ -97,6 +97,74 @@ async def test_time_that_nobody_saw_has_passed(raw, clock):
 
     assert (await raw.lease(1)).fps == ["1"]
     assert "shift" not in await control(raw)
+
+
+async def test_a_client_that_slept_while_others_leased_holds_nobody_up(make_raw, clock):
+    """The monotonic clock of a machine that sleeps stands still."""
+    sleeper, other = await make_raw(delay_s=0), await make_raw()
+    await sleeper.add("1")
+    await sleeper.lease(1, ttl_ms=60_000)
+    clock.advance(HOUR_S)
+    await other.lease(1)
+    clock.advance(10)
+
+    await sleeper.lease(1, since_ms=100)
+
+    assert "shift" not in await control(sleeper)
+
+
+async def test_a_server_that_forgot_the_last_lease_has_not_jumped(raw, clock):
+    """Its last second is lost, or a replica that lags took over: its note of the clock is old."""
+    await raw.add("1")
+    await raw.lease(1)
+    before = str((await control(raw))["clock"])
+    clock.advance(HOUR_S)
+    await raw.lease(1)
+    await raw.shard.command("HSET", "control", "clock", before)
+    clock.advance(1)
+
+    await raw.lease(1, since_ms=1000)
+
+    assert "shift" not in await control(raw)
+
+
+async def lag_behind(raw, clock, seconds) -> None:
+    """As earlier releases left it: a pause that was taken for a jump."""
+    await raw.shard.command("HSET", "control", "shift", -1000 * seconds)
+    clock.advance(seconds)
+
+
+@pytest.mark.parametrize(("quiet_s", "lag_ms"), [(HOUR_S - 1, -10_000), (HOUR_S, 0)])
+async def test_time_left_out_is_made_up_for_after_an_hour_without_clients(
+    raw, clock, quiet_s, lag_ms
+):
+    await raw.lease(1)
+    await lag_behind(raw, clock, 10)
+    clock.advance(quiet_s)
+
+    await raw.lease(1)
+
+    assert (await control(raw))["shift"] == lag_ms
+    assert raw.leased_ms == clock() + lag_ms
+
+
+@pytest.mark.parametrize("waiting", ["leased", "retried", "resting"])
+async def test_time_is_not_made_up_for_while_something_would_end_early_by_it(
+    make_raw, clock, waiting
+):
+    raw = await make_raw(delay_s=1, max_in_flight=1)
+    await raw.add("1", "2")
+    grant = await raw.lease(1, ttl_ms=2 * HOUR_S * 1000)
+    if waiting == "retried":
+        await raw.retry(*grant.claims, after_ms=2 * HOUR_S * 1000)
+    elif waiting == "resting":
+        await raw.bury(*grant.claims, block_ms=2 * HOUR_S * 1000)
+    await lag_behind(raw, clock, 10)
+    clock.advance(1.5 * HOUR_S)
+
+    await raw.lease(1)
+
+    assert (await control(raw))["shift"] == -10_000
 
 
 async def test_a_clock_that_is_a_little_off_is_left_alone(raw, clock):

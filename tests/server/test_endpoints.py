@@ -114,6 +114,17 @@ async def test_an_exclusion_is_previewed_checked_kept_and_removed(web, frontier,
         assert [row["value"] for row in rows if row["name"] == "exclude"] == [value]
 
 
+@pytest.mark.timeout(30)
+async def test_no_token_hangs_the_server_with_a_pattern(client_with, web, frontier, job):
+    await frontier.add([Request(f"http://a.test/{'a' * 5000}!")])
+    path, bomb = f"/api/jobs/{job}/settings", {"exclude": "re:(a+)+$"}
+
+    assert (await (await client_with("read")).post(f"{path}/preview", json=bomb)).status_code == 403
+    assert (await web.post(f"{path}/preview", json=bomb)).json()["rows"][0]["urls"] == 0
+    around = await web.post(f"{path}/preview", json={"also_include": "re:(?=a)a"})
+    assert (around.status_code, around.json()["field"]) == (400, "also_include")
+
+
 async def test_a_wider_scope_is_previewed_by_the_links_that_were_kept_out(web, frontier, job):
     links = ("http://b.test/1", "http://m.b.test/2", "http://c.test/old/3", "http://b.test/old/4")
     kept_out = {url: Refusal("scope", "", "http://a.test/") for url in links}

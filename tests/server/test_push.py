@@ -203,3 +203,21 @@ async def test_a_line_or_a_body_beyond_all_measure_is_refused(web, frontier, job
     answer = await web.post(f"/api/jobs/{job}/urls", content=huge, headers={"content-type": media})
 
     assert answer.status_code == 413
+
+
+async def test_who_pushes_chooses_neither_slot_nor_identity(client_with, frontier, job):
+    """With a slot for each, 38 requests would go to one host at once."""
+    feeder = await client_with("push")
+    many = [{"url": f"http://a.test/{n}", "slot": f"s{n}", "identity": "x"} for n in range(38)]
+    ordinary = {"url": "http://a.test/0", "unique": "again", "priority": 5, "meta": {"a": 1}}
+    for body in ({"urls": many}, {"urls": [ordinary]}):
+        assert (await feeder.post(f"/api/jobs/{job}/urls", json=body)).status_code == 202
+    lines = "".join(f'{{"url": "http://a.test/{n}", "slot": "l{n}"}}\n' for n in range(9))
+    headers = {"content-type": "application/x-ndjson"}
+    sent = await feeder.post(f"/api/jobs/{job}/urls", content=lines, headers=headers)
+
+    assert (sent.json()["new"], sent.json()["seen"]) == (0, 9)
+    assert (await frontier.stats()).pending == 39
+    first, *others = (await frontier.lease(50)).leases
+    assert first.request.meta == {"a": 1}
+    assert {(one.host, one.request.slot) for one in (first, *others)} == {("a.test", "")}

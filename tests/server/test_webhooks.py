@@ -14,6 +14,8 @@ import msgspec
 import pytest
 
 from skitter.errors import BadOption
+from skitter.fetch import Guard
+from skitter.fetch.guard import authority_of
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.webhooks import (
     LEASE_S,
@@ -26,9 +28,11 @@ from skitter.frontier.admin.webhooks import (
     new_webhook,
     save_delivery,
 )
+from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Request, State
-from skitter.server.webhooks import MAX_TRIES, Sender, occasions, post, wait_s
+from skitter.server import webhooks
+from skitter.server.webhooks import MAX_TRIES, Message, occasions, post, wait_s
 from skitter.watch import Overview
 from web import Answer, Asked, serve_web
 
@@ -59,8 +63,13 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
+def Sender(server: Server, **how: Any) -> webhooks.Sender:
+    """One whose operator allows the receiver."""
+    return webhooks.Sender(server, Guard(frozenset({"127.0.0.1"})), **how)
+
+
 async def hook_of(frontier: Frontier, receiver: Receiver, **how) -> str:
-    hook = new_webhook(receiver.url, how.pop("on", ()), private=True, **how)
+    hook = new_webhook(receiver.url, how.pop("on", ()), **how)
     await add_webhook(frontier, hook)
     return hook.secret
 
@@ -158,13 +167,32 @@ async def test_a_message_that_nobody_ever_takes_is_given_up_and_that_is_logged(
     assert "'dead' was not delivered after 20 tries" in (await read_log(frontier))[-1].text
 
 
-async def test_a_private_address_is_refused_where_it_was_not_allowed(frontier, server, receiver):
-    await add_webhook(frontier, new_webhook(receiver.url))
-    await finish(frontier)
-    await Sender(server).look_at(frontier)
+async def test_who_writes_to_the_server_gets_neither_private_hosts_nor_a_body_of_their_own(
+    frontier, server, receiver
+):
+    """What another server reads there may be anyone's."""
+    forged = msgspec.structs.replace(new_webhook(receiver.url), private=True)
+    await add_webhook(frontier, forged)
+    body = '{"id": "x", "cmd": "shutdown", "job": "y", "at": 5, "detail": "d"}'
+    for number, text in enumerate((body, "cmd=shutdown", '{"detail": {"a": 1}}')):
+        one = Delivery(id=f"d{number}", webhook=forged.id, on="dead", body=text)
+        await save_delivery(frontier, one)
+    odd = {"id": "a\r\nx-evil: 1", "webhook": forged.id, "on": "dead", "body": ""}
+    await frontier.home.command("HSET", "deliveries", "d4", json.dumps(odd))
+    await webhooks.Sender(server).look_at(frontier)
 
     assert receiver.got == []
-    assert "loopback" in (await read_log(frontier))[-1].text
+    wanted = f"set SKITTER_ALLOW_HOSTS={authority_of(receiver.url).host_port}"
+    assert wanted in (await read_log(frontier))[-1].text
+    for one in await list_deliveries(frontier):
+        await save_delivery(frontier, msgspec.structs.replace(one, next_at=0))
+    await Sender(server).look_at(frontier)
+    told = {one.headers["skitter-delivery"]: json.loads(one.body) for one in receiver.got}
+    assert told.keys() == {"d0", "d1", "d2"}
+    for number, message in told.items():
+        assert message.keys() == {"id", "on", "job", "at", "detail", "overview"}
+        assert (message["id"], message["job"]) == (number, frontier.job)
+    assert [told[one]["detail"] for one in sorted(told)] == ["d", "", ""]
 
 
 def a_look(**counts: Any) -> Overview:
@@ -203,8 +231,10 @@ def test_a_webhook_that_makes_no_sense_is_refused(wrong):
 
 async def test_what_goes_wrong_is_told_without_the_address_which_may_be_a_secret():
     word = "s3cr3t" * 5
-    hook = new_webhook(f"http://127.0.0.1:1/services/{word}?key={word}", private=True)
-    problem = await post(hook, Delivery(id="1", webhook=hook.id, on="finish", body="{}"), at=1)
+    hook = new_webhook(f"http://127.0.0.1:1/services/{word}?key={word}")
+    one = Delivery(id="1", webhook=hook.id, on="finish", body="{}")
+    allowed = Guard(frozenset({"127.0.0.1"}))
+    problem = await post(Message(hook, one, a_look()), allowed, at=1)
     assert problem.startswith("127.0.0.1: ")
     assert word not in problem
 

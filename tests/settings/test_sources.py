@@ -79,18 +79,48 @@ def test_pyproject_has_a_table_for_us(project):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_file_of_another_user_counts_only_in_the_working_directory(project, monkeypatch):
+def test_a_file_of_another_user_counts_only_if_it_is_named(project, monkeypatch):
     path = project(GENERAL)
     os.chown(path, 65534, -1)
-    assert resolve().fetch.user_agent == "file"  # whoever works here has chosen to
-
     (path.parent / "sub").mkdir()
-    monkeypatch.chdir(path.parent / "sub")
+    for place in (path.parent, path.parent / "sub"):
+        monkeypatch.chdir(place)
+        with pytest.raises(UsageError, match=f"another user .* set SKITTER_CONFIG={path}; if not"):
+            resolve()
+
+    monkeypatch.setenv("SKITTER_CONFIG", os.path.relpath(path))  # valid in any folder
     with pytest.raises(UsageError, match="belongs to another user"):
         resolve()
-
+    monkeypatch.setenv("SKITTER_CONFIG", str(path))
+    assert resolve().fetch.user_agent == "file"
+    monkeypatch.delenv("SKITTER_CONFIG")
     Path("skitter.toml").write_text('[fetch]\nuser_agent = "mine"\n')
     assert resolve().fetch.user_agent == "mine"
+
+
+@pytest.mark.parametrize(
+    ("mode", "gid", "is_read"),
+    [(0o644, -1, True), (0o600, -1, True), (0o664, -1, True), (0o666, -1, False)]
+    + [(0o664, 65534, False), (0o644, 65534, True)] * (os.geteuid() == 0),
+)
+def test_a_file_that_others_can_write_does_not_count(project, mode, gid, is_read):
+    path = project(GENERAL)
+    os.chown(path, -1, gid)
+    path.chmod(mode)
+    if is_read:  # 664 is what a umask of 002 makes, with a group that is the user's own
+        assert resolve().fetch.user_agent == "file"
+        return
+    with pytest.raises(UsageError, match=f"mode {mode:o}.*`chmod go-w {path}`"):
+        resolve()
+    path.chmod(mode & ~0o022)
+    assert resolve().fetch.user_agent == "file"
+
+
+def test_a_file_that_is_named_and_missing_is_said(project, monkeypatch):
+    project(GENERAL)
+    monkeypatch.setenv("SKITTER_CONFIG", "/nowhere.toml")
+    with pytest.raises(UsageError, match=r"SKITTER_CONFIG names /nowhere.toml, which cannot be"):
+        resolve()
 
 
 def test_skitter_toml_is_nearer_than_pyproject(project):

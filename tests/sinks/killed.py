@@ -30,6 +30,7 @@ from sinks.making import JOB, lines_of, records_of, result, rows_of
 from skitter.sinks import Destination
 from skitter.sinks import sqlite as _sqlite
 from skitter.sinks.registry import open_store
+from skitter.trust import make_ours, trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +108,8 @@ def prepare_export(dsn: str) -> None:
     """A file that has been written, and a store with more rows by now."""
     to = destination(dsn)
     for batches in (BATCHES[:1], BATCHES):
-        Path(to.store).parent.mkdir(parents=True, exist_ok=True)
+        make_ours(to.directory)
+        Path(to.store).parent.mkdir(exist_ok=True)
         with closing(open_store(to.store, job=JOB)) as store:
             for batch in batches:
                 store.write(batch)
@@ -219,9 +221,15 @@ def ends(lines: list[str]) -> list[int]:
     return sorted({*first.values(), *last.values()})
 
 
+def copy(before: Path, home: Path) -> None:
+    shutil.copytree(before, home)
+    if (home / ".skitter").exists():
+        trust(home / ".skitter")
+
+
 def kill_and_check(before: Path, name: str, point: int) -> None:
     home = before.with_name(str(point))
-    shutil.copytree(before, home)
+    copy(before, home)
     dsn = str(home / name)
     status = fork(lambda: attempt(dsn, kill_at(point)))
     assert os.WIFSIGNALED(status), f"line {point} was not reached"
@@ -238,7 +246,7 @@ def main(name: str, base: Path, *, which: str, every: int) -> int:
     before, whole = base / "before", base / "whole"
     before.mkdir()
     assert fork(lambda: prepare(str(before / name))) == 0
-    shutil.copytree(before, whole)
+    copy(before, whole)
     lines = record(whole, name)
     points = (ends(lines) if which == "lines" else list(range(len(lines))))[::every]
 

@@ -51,7 +51,9 @@ class FileSource:
             self._stop.set()
         return [result(number, item(number)) for number in taken]
 
-    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
+    async def acknowledge(
+        self, stored: Sequence[Result], others: Sequence[Result], *, updated: int = 0
+    ) -> None:
         # One write: a killed process leaves no half number behind.
         self._acks.write(
             "".join(f"{int(r.fingerprint, 16)}\n" for r in [*stored, *others]).encode()

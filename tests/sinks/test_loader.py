@@ -53,7 +53,9 @@ class ListSource:
             self.stop.set()
         return taken
 
-    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
+    async def acknowledge(
+        self, stored: Sequence[Result], others: Sequence[Result], *, updated: int = 0
+    ) -> None:
         self._fail()
         self.acknowledged += [*stored, *others]
         self.stored += stored
@@ -322,6 +324,34 @@ async def test_a_source_that_is_away_is_waited_for(stop: asyncio.Event):
     sink = MemorySink(on_write=lambda: source.errors.append(ServerUnreachable("gone again")))
     await load(source, sink, stop=stop, pace=QUICK)
     assert len(sink.rows) == len(source.acknowledged) == 2
+
+
+async def test_told_to_stop_while_it_waits_for_items_it_ends(stop: asyncio.Event):
+    source, sink = SilentSource([], stop), MemorySink()
+    loading = asyncio.create_task(load(source, sink, stop=stop))
+    await source.asked.wait()
+
+    stop.set()
+
+    assert await asyncio.wait_for(loading, 30) == 0
+    assert source.was_cancelled
+
+
+@dataclass
+class SilentSource(ListSource):
+    """Nothing ever comes."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    was_cancelled: bool = False
+
+    async def read(self, limit: int, wait_s: float) -> list[Result]:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        return []
 
 
 async def test_told_to_stop_while_the_sink_is_away_it_acknowledges_nothing(stop: asyncio.Event):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ import pytest
 
 from sinks.making import JOB, copy_of, result
 from skitter.errors import BadJobName, UsageError
-from skitter.sinks import BadSink, MissingExtra, open_sink
+from skitter.extras import install
+from skitter.sinks import BadSink, Destination, MissingExtra, open_sink
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +84,7 @@ async def test_a_bad_job_name_is_refused(tmp_path: Path):
 
 async def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'skitter\[postgres\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(install("postgres"))):
         async with open_sink("postgresql://h/d", job=JOB):
             pass
 
@@ -92,5 +94,7 @@ def test_a_missing_extra_of_a_file_names_the_command(
 ):
     monkeypatch.delitem(sys.modules, "skitter.sinks.parquet", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'skitter\[parquet\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(install("parquet"))):
         copy_of(tmp_path / "x.parquet", [result(0, 1)])
+    with pytest.raises(MissingExtra):  # before a crawl begins
+        Destination(str(tmp_path / "x.parquet"), JOB, tmp_path).check()

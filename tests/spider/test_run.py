@@ -8,6 +8,7 @@ import importlib
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypedDict
 
 import msgspec
@@ -402,14 +403,87 @@ async def test_fields_that_the_declared_type_does_not_have_are_counted(declared,
 async def test_an_instance_that_nobody_checked_is_checked():
     wrong = Book(title=None)  # type: ignore[arg-type]
     outcome = await items_of(wrong, spider=make_spider(item=Book))
-    assert outcome.rejected == [
-        Rejected(
-            {"title": None, "price": 1.5}, "title", "Expected `str`, got `null` - at `$.title`"
-        )
-    ]
+    [rejected] = outcome.rejected
+    assert (rejected.item, rejected.field) == ({"title": None, "price": 1.5}, "title")
+    assert rejected.reason.startswith("Expected `str`, got `null`: None (")
 
 
-@pytest.mark.parametrize("declared", [Book | Struct, object(), "Book"])
+async def test_a_rejected_item_names_its_field_its_value_and_the_line_that_yielded_it():
+    spider = make_spider(item=Book)
+
+    @spider.page(default=True)
+    def plain(page):
+        yield {"title": "good", "price": 1.0}
+        yield {"title": "bad", "price": "£5"}
+
+    @spider.page
+    async def streamed(page):
+        yield {"price": 2.0}
+
+    @spider.page
+    def returned(page):
+        return {"title": "bad", "price": "x" * 100}
+
+    said = {}
+    for handler in ("plain", "streamed", "returned"):
+        outcome = await run_handler(spider, Page.of("", handler=handler))
+        [said[handler]] = [one.why for one in outcome.rejected]
+        assert f"{Path(__file__).name}:" in said[handler]
+
+    assert said["plain"].startswith("price: Expected `float`, got `str`: '£5' (")
+    assert said["plain"].endswith(': yield {"title": "bad", "price": "£5"})')
+    assert said["streamed"].startswith("title: Object missing required field `title` (")
+    assert said["streamed"].endswith(': yield {"price": 2.0})')
+    assert "... (102 characters) (" in said["returned"]
+    assert said["returned"].endswith(": @spider.page)")
+
+
+class Shelf(msgspec.Struct):
+    name: str
+    books: int = 0
+
+
+@pytest.mark.parametrize(
+    ("item", "found"),
+    [
+        ({"title": "T", "price": 2.0}, {"title": "T", "price": 2.0, "_type": "book"}),
+        ({"name": "A"}, {"name": "A", "books": 0, "_type": "shelf"}),
+        (Book("T"), {"title": "T", "price": 1.5, "_type": "book"}),
+        (Shelf("A", 3), {"name": "A", "books": 3, "_type": "shelf"}),
+        ({"name": "A", "books": "x"}, "books"),
+        (Shelf(None), "name"),  # type: ignore[arg-type]
+        ({"title": 7, "price": 2.0}, "title"),
+    ],
+)
+async def test_an_item_is_of_one_of_the_types_of_a_union(item, found):
+    outcome = await items_of(item, spider=make_spider(item=Book | Shelf))
+
+    expected = ([], [found]) if isinstance(found, str) else ([found], [])
+    assert (outcome.items, [one.field for one in outcome.rejected]) == expected
+
+
+async def test_a_handler_has_a_type_of_its_own():
+    spider = make_spider(item=Book)
+
+    @spider.page(item=Shelf)
+    def shelf(page):
+        yield {"name": "A", "price": 2.0}
+        yield {"title": "T"}
+
+    @spider.page
+    def book(page):
+        yield {"title": "T", "price": 1.5}
+
+    found = await run_handler(spider, Page.of("", handler="shelf"))
+    assert found.items == [{"name": "A", "books": 0, "_type": "shelf"}]
+    assert ([one.field for one in found.rejected], found.undeclared) == (["name"], {"price": 1})
+    found = await run_handler(spider, Page.of("", handler="book"))
+    assert found.items == [{"title": "T", "price": 1.5, "_type": "book"}]
+    with pytest.raises(BadOption, match="item must be"):
+        spider.page(item="Book")
+
+
+@pytest.mark.parametrize("declared", [object(), "Book"])
 def test_a_type_that_items_cannot_be_checked_against_is_refused(declared):
     with pytest.raises(BadOption, match="item must be"):
         make_spider(item=declared)

@@ -202,3 +202,29 @@ def test_a_fence_remembers_a_bounded_number_of_hosts(monkeypatch):
     for number in range(10):
         assert fence.allows(f"https://h{number}.example/") == Allowed()
     assert len(fence._hosts) <= 3
+
+
+@pytest.mark.parametrize(
+    ("url", "is_file"),
+    [
+        ("https://shop.example/a/manual.pdf", True),
+        ("https://shop.example/A.PDF?version=2#page=3", True),
+        ("https://shop.example/dump.tar.gz", True),
+        ("https://shop.example/photo.jpeg", True),
+        ("https://shop.example/talk.mp4", True),
+        ("https://shop.example/", False),
+        ("https://pictures.zip/", False),
+        ("https://shop.example/photo.jpg.html", False),
+        ("https://shop.example/photo.jpg/", False),
+        ("https://shop.example/show?file=photo.jpg", False),
+        ("https://shop.example/wiki/File:Photo.jpg", False),  # a page about it
+        ("https://shop.example/notes.txt", False),
+        ("https://shop.example/data.json", False),
+        ("https://shop.example/pdf", False),
+    ],
+)
+def test_files_are_left_out_if_asked_for(url, is_file):
+    said = Scope(files=False, hosts=["*"]).fence().allows(url)
+
+    assert said == (Refused("it is a file, not a page", "file") if is_file else Allowed())
+    assert Scope(hosts=["*"]).fence().allows(url) == Allowed()

@@ -7,10 +7,11 @@ import pytest
 import skitter
 from skitter.errors import BadJobName, BadOption, BadURL, SpiderError
 from skitter.model import Request
+from skitter.page import Page
 from skitter.settings import Limits, Politeness, resolve
-from skitter.spider import Refused, Spider
+from skitter.spider import Refused, Spider, run_handler
+from skitter.spider.hooks import run_hooks
 from skitter.spider.seeding import offer_seeds
-from skitter.spider.spider import run_hooks
 
 URL = "https://shop.example/"
 
@@ -223,3 +224,38 @@ def test_a_spider_brings_settings_for_visits_and_quality():
     assert (config.quality, config.visits) == (quality, visits)
     with pytest.raises(BadOption, match=r"a skitter\.QualityOptions"):
         Spider("books", quality=visits)  # type: ignore[arg-type]
+
+
+CELL = """
+@spider.page(render={render})
+def page(page):
+    yield {{"version": {version}}}
+
+@spider.on_item
+def note(item, page):
+    item["by"] = {version}
+"""
+
+
+def run_cell(spider, name, **values):
+    """As notebooks do: each version of a cell has a file name of its own, without a file."""
+    exec(compile(CELL.format(**values), name, "exec"), {"spider": spider})
+
+
+async def test_a_cell_that_is_run_again_replaces_its_handler_and_its_hooks():
+    spider = Spider("shop", [URL])
+    for version, name in enumerate(["/tmp/ipykernel_1/1.py", "/tmp/ipykernel_1/1.py", "<cell 3>"]):
+        run_cell(spider, name, version=version, render=version == 1)
+
+        found = await run_handler(spider, Page.of(""))
+        assert found.items == [{"version": version, "by": version}]
+        assert bool(spider.renders) is (version == 1)
+
+    assert (len(spider.handlers), len(spider.hooks.item)) == (1, 1)
+
+
+def test_two_handlers_of_one_file_are_still_a_mistake():
+    spider = Spider("shop", [URL])
+    two = "@spider.page\ndef page(page): ...\n@spider.page\ndef page(page): ...\n"
+    with pytest.raises(SpiderError, match="two handlers of spider 'shop' are called page"):
+        exec(compile(two, "<cell 1>", "exec"), {"spider": spider})

@@ -11,6 +11,7 @@ from skitter.redact import (
     redact_tree,
     redact_webhook,
 )
+from skitter.sinks.postgres import Postgres
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,18 @@ from skitter.redact import (
         ("postgresql://db/items?user=me&password=pw", "postgresql://db/items?user=me&password=***"),
         ("postgresql://db/items?sslpassword=pw", "postgresql://db/items?sslpassword=***"),
         ("postgresql://me:p/w@db/items", "postgresql://***"),
-        ("https://me:pw@site.example/a@b", "https://***@site.example/a@b"),
+        ("https://me:pw@site.example/a@b", "https://***"),
+        ("https://me:p@w/x@site.example/", "https://***"),
         ("https:me:pw@site.example/", "https:***@site.example/"),
         ("https://site.example/@me?q=1", "https://site.example/@me?q=1"),
         ("https://site.example/?api_key=1&page=2", "https://site.example/?api_key=***&page=2"),
         ("https://site.example/a?token=pw&page=2", "https://site.example/a?token=***&page=2"),
+        ("https://site.example/a?token[]=pw&a[]=1", "https://site.example/a?token[]=***&a[]=1"),
+        ("https://site.example/a?token[0]=pw", "https://site.example/a?token[0]=***"),
+        ("https://site.example/a?user[password]=pw", "https://site.example/a?user[password]=***"),
+        ("https://site.example/a?token%5B%5D=pw", "https://site.example/a?token%5B%5D=***"),
+        ("https://site.example/a?page[token]=ab", "https://site.example/a?page[token]=ab"),
+        ("https://site.example/a?filter[tag][]=b", "https://site.example/a?filter[tag][]=b"),
         ("https://site.example/a?csrf_token=pw", "https://site.example/a?csrf_token=***"),
         ("https://site.example/a?x=1?token=pw", "https://site.example/a?x=1?token=***"),
         ("https://s3.example/a?X-Amz-Signature=pw", "https://s3.example/a?X-Amz-Signature=***"),
@@ -166,3 +174,19 @@ def test_redaction_takes_one_pass(text: str) -> None:
     """Anything quadratic would take minutes here."""
     redact(text)
     redact_text(text * 10)
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me:pw@db/items",
+        "postgresql://me%40corp:p%2Fw%40%23@db:5432/items",
+        "postgresql://me@corp:pw@db/items",
+        "postgresql:///items?user=me@corp",
+        "postgresql://db/items?host=/tmp/a@b",
+        "postgresql://[::1]:5432/items",
+    ],
+)
+def test_ordinary_addresses_of_databases_are_taken(dsn: str) -> None:
+    """Those that are not: tests/cli/test_secrets.py."""
+    assert "PostgreSQL at" in Postgres(dsn).name

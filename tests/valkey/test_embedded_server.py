@@ -20,6 +20,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from skitter.errors import BadOption, DirectoryUnusable, ServerFailed
+from skitter.trust import make_ours
 from skitter.valkey import (
     EmbeddedServer,
     ServerOptions,
@@ -288,7 +289,7 @@ def test_a_killed_holder_leaves_no_lock_behind_and_the_server_running(directory)
 
 
 def test_leftover_socket_and_pid_files_mean_nothing(directory):
-    directory.mkdir()
+    make_ours(directory)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(directory / "valkey.sock"))
     (directory / "valkey.pid").write_text(f"{os.getpid()}\n")

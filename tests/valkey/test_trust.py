@@ -11,6 +11,7 @@ import pytest
 
 from skitter.errors import DirectoryUnusable
 from skitter.fleet.output import Output
+from skitter.trust import make_ours
 from skitter.valkey import hold, running, start, stop
 
 PLANTED = 'port 0\nbind 0.0.0.0\nrequirepass "known"\n'
@@ -71,7 +72,7 @@ def test_a_link_in_it_is_refused_and_what_it_points_to_is_not_touched(home, name
 
 
 def test_a_configuration_that_came_with_a_repository_is_not_obeyed(home):
-    home.mkdir()
+    make_ours(home)  # and was put into a directory of ours
     (home / "keep").touch()
     (home / "valkey.conf").write_text(PLANTED)
     (home / "valkey.conf").chmod(0o644)

@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from skitter.engine.memory import RequestMemory
-from skitter.errors import ConnectFailed, ConnectRefused, ServerRefused, ServerUnreachable
+from skitter.errors import (
+    ConnectFailed,
+    ConnectRefused,
+    NamesUnavailable,
+    ServerRefused,
+    ServerUnreachable,
+)
+from skitter.fetch import Guard, RobotsRules
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.control import change_options
 from skitter.model import Feedback, Request, Response
@@ -16,6 +23,7 @@ from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Retried, Returned
+from skitter.worker.robots import RobotsCache
 from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
@@ -58,7 +66,7 @@ async def test_a_page_becomes_items_and_links(frontier):
     assert [link.url for link in outcome.completion.links] == ["https://a.test/1"]
 
 
-async def test_what_the_operator_excludes_is_given_up_before_it_is_fetched(frontier):
+async def test_what_the_operator_excludes_is_set_aside_before_it_is_fetched(frontier):
     attempts = make_attempts({})  # whoever asks for a page fails
     attempts.limits = lambda: frontier.options.limits
     lease = await lease_of(frontier, url="https://a.test/private/1?x=2")
@@ -68,6 +76,7 @@ async def test_what_the_operator_excludes_is_given_up_before_it_is_fetched(front
 
     assert isinstance(outcome, Buried)
     assert outcome.failure.error == "it matches '/private/*' of the option exclude"
+    assert outcome.failure.excluded_by == frontier.options.limits.patterns
 
 
 async def test_what_the_operator_lets_in_is_followed_from_the_next_page_on(frontier):
@@ -145,6 +154,27 @@ async def test_what_an_answer_says_about_its_host_is_sent_with_the_end(
     outcome = await make_attempts({ROOT: answer}).make(await lease_of(frontier))
 
     assert learned_of(outcome) == learned
+
+
+async def test_a_page_waits_while_no_name_can_be_looked_up(frontier):
+    said: list[str] = []
+    attempts = make_attempts({ROOT: NamesUnavailable(ROOT)})
+    attempts.log = lambda level, text: said.append(text)
+    lease = await lease_of(frontier)
+
+    outcomes = [await attempts.make(lease) for _ in range(3)]
+
+    assert outcomes == [Returned(lease, waits=True)] * 3
+    assert said == ["the name server does not answer: pages wait until it does"]
+    rules = RobotsRules.unreachable("the name server does not answer", at=0)
+    attempts.robots = RobotsCache(None, attempts.fetcher, Guard(), "Skitter/1")
+    attempts.robots._remember("a.test", rules, 60)
+    assert await attempts.make(lease) == Returned(lease, waits=True)
+    gone = RobotsRules.unreachable("host not found: a.test", at=0)
+    attempts.robots._remember("a.test", gone, 60)
+    retried = await attempts.make(lease)
+    assert isinstance(retried, Retried)
+    assert retried.failure.error == "host not found: a.test"
 
 
 async def test_of_a_host_without_a_delay_no_latency_is_sent(frontier):

@@ -21,7 +21,7 @@ from skitter.settings import WorkerConfig
 from skitter.spider import HandlerOutput, Rejected, Spider
 from skitter.worker.assembly import open_worker
 from skitter.worker.delivery import Delivery
-from skitter.worker.outcomes import Buried, Completed, Retried
+from skitter.worker.outcomes import WAIT_S, Buried, Completed, Retried, Returned
 
 
 def replace_method(frontier, complete_sealed):
@@ -392,3 +392,18 @@ async def test_a_worker_that_gives_way_brings_fewer_pages_at_once(
 
     assert max(sizes) == pages_at_once
     assert (await frontier.stats()).pending == 300
+
+
+async def test_a_page_that_waits_for_a_name_server_has_not_failed(frontier, clock):
+    await frontier.add([Request("https://a.test/")])
+    delivery = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
+    for _ in range(9):  # more often than max_retries
+        [lease] = (await frontier.lease(1)).leases
+        delivery.add(Returned(lease, waits=True))
+        await delivery.flush()
+        stats = await frontier.stats()
+        assert (stats.delayed, stats.dead, stats.retried) == (1, 0, 0)
+        clock.advance(WAIT_S)
+
+    [lease] = (await frontier.lease(1)).leases
+    assert (lease.attempt, lease.losses) == (1, 0)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from skitter.engine.pulse import rss_mb
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
+from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.schedule import Schedule, read_schedule, set_schedule
@@ -26,6 +28,7 @@ from skitter.frontier.connection import connect
 from skitter.frontier.frontier import Frontier
 from skitter.logs import ClusterLog
 from skitter.model import Request
+from skitter.settings import Politeness
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
 from skitter.worker import delivery, loop
@@ -173,12 +176,18 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
         assert process.returncode == 1
         assert said == b""  # the place is in a file, and not on anybody's terminal
         assert "reading_a_hostile_page" in output.stuck.read_text()
-        assert "a page was blocking it" in output.describe_stuck()
-        assert output.describe_stuck() == ""
-        assert await take_back(frontier, name, seen=True) == 1
+        stuck = output.find_stuck()
+        assert stuck is not None
+        assert "a page was blocking it at" in str(stuck)
+        assert output.find_stuck() is None
+        assert await take_back(frontier, name, seen=True, why=f"stuck at {stuck.line}") == 1
 
     stats = await frontier.stats()
     assert (stats.dead, stats.lost, stats.crawled) == (1, losses, True)
+    [letter] = [one async for one in dead_letters(frontier)]
+    assert letter.reason.startswith(f"its worker vanished {losses} times: stuck at ")
+    line = 'yield {"words": bool(re.fullmatch("(a|a)+", page.text))}'
+    assert letter.reason.endswith(f"/standing_still.py:31: {line}")
 
 
 async def _is(condition) -> bool:
@@ -359,3 +368,35 @@ async def test_a_worker_that_stays_begins_the_rounds_of_a_schedule(frontier):
     stored = await read_schedule(frontier)
     assert stored
     assert stored.rounds == 1
+
+
+async def test_what_ends_while_a_worker_asks_for_more_is_not_forgotten(server, job, monkeypatch):
+    """A host takes one at a time, and its page ends before the answer that it is busy is read."""
+    monkeypatch.setattr(loop, "IDLE_S", 3600.0)
+    one_at_a_time = replace(rude(), politeness=Politeness(delay_s=0, max_in_flight=1))
+    frontier = await create_job(server, job, options=one_at_a_time)
+    urls = [f"https://a.test/{n}" for n in range(5)]
+    await frontier.add([Request(url=url) for url in urls])
+    worker = make_worker(frontier, StaticFetcher(dict.fromkeys(urls, b"quick")), concurrency=8)
+    lease = frontier.lease
+
+    async def answered_late(*words, **how):
+        leased = await lease(*words, **how)
+        await until_async(lambda: _is(lambda: leased.leases or worker.is_idle))
+        return leased
+
+    monkeypatch.setattr(worker, "frontier", Late(frontier, answered_late))
+    async with asyncio.timeout(30):
+        await worker.run()
+
+    assert (await frontier.stats()).done == 5
+
+
+class Late:
+    """A frontier whose `lease` is another."""
+
+    def __init__(self, frontier: Frontier, lease) -> None:
+        self._frontier, self.lease = frontier, lease
+
+    def __getattr__(self, name: str):
+        return getattr(self._frontier, name)

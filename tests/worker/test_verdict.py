@@ -12,7 +12,8 @@ from skitter.errors import (
     SpiderError,
 )
 from skitter.model import Request, Response
-from skitter.page import Page
+from skitter.page import NoMatch, Page
+from skitter.page.errors import NotJSON
 from skitter.spider import HandlerError
 from skitter.worker.redirects import REDIRECTED_FROM
 from skitter.worker.verdict import (
@@ -190,6 +191,7 @@ def test_what_the_spider_does_not_accept_is_left_at_that(accept, stated, verdict
 
 
 HANDLER = HandlerError("book", Page.of("", url=URL), "KeyError: 'price'")
+HANDLER.__cause__ = ConnectionResetError()
 
 
 REASONS = (
@@ -219,3 +221,51 @@ def test_an_error_is_judged_by_its_class(error, attempt, kind):
 
     assert isinstance(verdict, kind)
     assert verdict.reason in REASONS  # the URL stands beside it wherever it is shown
+
+
+def raised(error, *, while_handling=None):
+    """As a handler raises it."""
+    failure = HandlerError("book", Page.of("", url=URL), "why")
+    error.__context__ = while_handling
+    failure.__cause__ = error
+    return failure
+
+
+class SSLError(OSError, ValueError):
+    """As clients derive theirs."""
+
+
+PAGE = Page.of("", url=URL)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        # The code does not fit the page: the same page would fail the same way.
+        (raised(KeyError("price")), Bury),
+        (raised(IndexError()), Bury),
+        (raised(TypeError("None has no price")), Bury),
+        (raised(ValueError("not a number")), Bury),
+        (raised(AttributeError()), Bury),
+        (raised(ZeroDivisionError()), Bury),
+        (raised(ModuleNotFoundError()), Bury),
+        (raised(FileNotFoundError()), Bury),
+        (raised(SystemExit(1)), Bury),
+        (raised(NoMatch(PAGE, "h1")), Bury),
+        (raised(NotJSON(PAGE, "no")), Bury),
+        (raised(SpiderError("no such handler")), Bury),
+        (HandlerError("book", PAGE, "it yielded a 3"), Bury),
+        # Its own I/O, or nobody knows: once more.
+        (raised(ConnectionResetError()), Retry),
+        (raised(TimeoutError()), Retry),
+        (raised(OSError("no route to host")), Retry),
+        (raised(SSLError()), Retry),
+        (raised(FetchTimeout(URL, "slow")), Retry),
+        (raised(KeyError("price"), while_handling=ConnectionRefusedError()), Retry),
+        (raised(RuntimeError("of a library")), Retry),
+        (raised(Exception("of a library")), Retry),
+    ],
+)
+def test_a_page_is_fetched_again_only_if_its_handler_may_fare_better(error, kind):
+    assert isinstance(judge_error(error, attempt=1, policy=POLICY), kind)
+    assert isinstance(judge_error(error, attempt=2, policy=POLICY), Bury)

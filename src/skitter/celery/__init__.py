@@ -29,7 +29,9 @@ from skitter.errors import UsageError
 try:
     import celery as _celery  # noqa: F401
 except ModuleNotFoundError:
-    raise UsageError("Celery is not installed: pip install 'skitter[celery]'") from None
+    from skitter.extras import install
+
+    raise UsageError(f"Celery is not installed: {install('celery')}") from None
 
 from celery.local import Proxy
 

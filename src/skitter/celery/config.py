@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from kombu import Exchange, Queue
 
 from skitter.errors import BadOption, UsageError
-from skitter.redact import redact
+from skitter.redact import parse_problem, redact
 from skitter.settings import FetchOptions, Politeness, Settings, find_server, resolve
-from skitter.valkey import EmbeddedServer
-from skitter.valkey.config import read as read_config
+from skitter.valkey import EmbeddedServer, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,9 +163,20 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
     }
 
 
+def check_url(option: str, url: str) -> None:
+    """Raises BadOption, as Celery's own error quotes half of the password."""
+    try:
+        for one in url.split(";"):  # kombu: what to try if the first one is down
+            _ = urlsplit(one).port
+    except ValueError as error:
+        raise BadOption(option, redact(url), f"a URL ({parse_problem(error, url)})") from None
+
+
 def warn_of(conf: Any) -> None:
-    """Warn about settings that will cause trouble."""
+    """Warn about settings that will cause trouble. Raises BadOption for addresses that are none."""
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
+    for option, url in (("broker_url", broker), ("result_backend", results)):
+        check_url(option, url)
     if "redis" in broker and _database(broker) == _database(results):
         warnings.warn(
             "Celery's broker and its results are in the same database, where expiring results and "
@@ -205,8 +216,8 @@ def is_consumed(app: Any, task: str, queue: str) -> bool:
 def beside(where: Settings, database: int, variable: str) -> str:
     """Another database on the frontier's server, as Celery spells its address."""
     if where.redis_url is None:
-        home = EmbeddedServer(directory=where.directory)
-        return _socket(str(home.socket), read_config(home.config).password, database)
+        home = address_of(where.directory)
+        return _socket(str(home.socket), home.password, database)
     parts = urlsplit(where.redis_url)
     if parts.scheme == "unix":
         return _socket(unquote(parts.path), parts.password, database)
@@ -241,6 +252,35 @@ def frontier_server(settings: CelerySettings, conf: Any) -> Settings:
             "SKITTER_REDIS_URL to a Redis or Valkey server that all workers and callers reach."
         )
     return replace(where, redis_url=found)
+
+
+def is_on_broker(where: Settings, conf: Any) -> bool:
+    """Whether whoever can write to the frontier can also send any task: it is on the server that
+    workers take tasks from, and its user is the broker's user. The database does not matter: a
+    client can select any. If in doubt, no."""
+    options, frontier = conf.broker_transport_options, place_of(where.redis_url or "")
+    reads = conf.broker_read_url or conf.broker_url or ""
+    brokers = {_broker(conf), reads if isinstance(reads, str) else ";".join(reads)}
+    return frontier is not None and all(
+        place_of(frontier_on(one, options) or "") == frontier for one in brokers
+    )
+
+
+def place_of(url: str) -> tuple[str, ...] | None:
+    """A server, in whichever way we spell its address, and its user. None: unknown."""
+    parts = urlsplit(url)
+    user = unquote(parts.username or "") or "default"
+    if {name for name, _ in parse_qsl(parts.query)} & {"host", "port", "path", "username"}:
+        return None  # which of two the client takes depends on the client
+    if parts.scheme == "unix":
+        return ("socket", user, str(Path(unquote(parts.path)).resolve()))
+    if parts.scheme in ("redis", "rediss"):
+        host = unquote(parts.hostname or "localhost").lower()
+        return ("host", user, host, str(parts.port or 6379))
+    if parts.scheme == "redis+sentinel":
+        nodes, master = parts.netloc.rpartition("@")[2], parts.path.split("/")[1:2]
+        return ("sentinel", user, *sorted(nodes.lower().split(",")), *master)
+    return None
 
 
 def _broker(conf: Any) -> str:

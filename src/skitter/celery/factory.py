@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
 
-from skitter.celery.config import CelerySettings, Queues, destination, is_consumed, shipped, warn_of
+from skitter.celery.config import (
+    CelerySettings,
+    Queues,
+    check_url,
+    destination,
+    is_consumed,
+    shipped,
+    warn_of,
+)
 from skitter.celery.runtime import Runtime, runtime_of
 from skitter.celery.scheduling import SLOTS_TTL_S, WATCH_S
 from skitter.celery.tasks import add_tasks
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 WATCH, PUMP = "skitter.watch", "skitter.pump"
 NO_SECRET = (
     "SKITTER_SECRET is not set: this worker runs only what its configuration names "
-    "(SKITTER_SPIDERS, SKITTER_OUTPUT_NAME), without chains, chords, callbacks or reducers."
+    "(SKITTER_SPIDERS, SKITTER_OUTPUT_NAME), without %s."
 )
 RESEND_S = SLOTS_TTL_S - WATCH_S
 logger = logging.getLogger(__name__)
@@ -103,7 +111,8 @@ class WorkerSignals:
             check_pool(sender.pool_cls)
             where = self._runtime.where
             if self._runtime.secret is None:  # looked up once, for all processes
-                logger.warning(NO_SECRET)
+                sends = "" if self._runtime.is_on_broker else "chains, chords, callbacks or "
+                logger.warning(NO_SECRET, f"{sends}reducers")
             if where.redis_url is None:
                 self._held.enter_context(hold(where.directory))
         except SkitterError as error:
@@ -179,7 +188,11 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Checked before a server is started. Raises UsageError for a pool that cannot fetch."""
+    """Checked before a server is started. Raises UsageError for a pool that cannot fetch, and for
+    an address that does not parse."""
+    for word in words:
+        if "://" in word:
+            check_url("celery's argument", word.partition("=")[2] if word[0] == "-" else word)
     if found := re.search(r"(?:^|\0)(?:-P|--pool)[=\0]?([^\0]+)", "\0".join(words)):
         check_pool(found[1])
 

@@ -22,13 +22,13 @@ from skitter.celery.registry import JobSpec, read_spec, unregister_if_over, unre
 from skitter.celery.results import store_outcome, to_json
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.callback import Turn, claim_callback, finish_callback
-from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.dead import unfetched
 from skitter.frontier.admin.items import read_items
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.log import log
 from skitter.spider import load_spider
+from skitter.spider.hooks import run_hooks
 from skitter.spider.source_line import describe, trace
-from skitter.spider.spider import run_hooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -145,7 +145,7 @@ def _records(runtime: Runtime, frontier: Frontier) -> Iterator[dict[str, Any]]:
 async def _pages(frontier: Frontier) -> AsyncIterator[list[dict[str, Any]]]:
     async for results in read_items(frontier):
         yield [{"url": one.url, "ok": True, "items": one.item["items"]} for one in results]
-    async for letter in dead_letters(frontier):
+    async for letter in unfetched(frontier):
         yield [{"url": letter.url, "ok": False, "error": letter.reason}]
 
 

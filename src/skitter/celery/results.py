@@ -25,7 +25,7 @@ from skitter.celery.broker import publishing
 from skitter.celery.registry import TASK
 from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
-from skitter.frontier.admin.dead import dead_letters, drop, lock_dead, unlock_dead
+from skitter.frontier.admin.dead import drop, lock_dead, unfetched, unlock_dead
 from skitter.sinks.base import SinkAway
 from skitter.spider.source_line import describe
 
@@ -105,7 +105,8 @@ async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Eve
     while not stop.is_set():
         try:
             # One pump at a time, or callbacks would run twice.
-            if (await frontier.stats()).dead and await lock_dead(frontier, ttl_s=LOCK_S):
+            stats = await frontier.stats()
+            if (stats.dead or stats.excluded) and await lock_dead(frontier, ttl_s=LOCK_S):
                 await _store_failures(runtime, frontier)
         except SkitterError as error:
             if not error.retryable:
@@ -115,7 +116,7 @@ async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Eve
 
 async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
     try:
-        async for letter in dead_letters(frontier):
+        async for letter in unfetched(frontier):
             task = letter.request.meta.get(TASK)
             if is_task(task):
                 outcome = _failure(task, letter)
@@ -138,16 +139,22 @@ def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(found, dict) and isinstance(found.get("id"), str)
 
 
-def sign_task(secret: Secret | None, job: str, task: dict[str, Any]) -> dict[str, Any]:
+def sign_task(runtime: Runtime, job: str, task: dict[str, Any]) -> dict[str, Any]:
     """Raises NotAllowed without a secret, if it has callbacks."""
+    secret = _secret_for(runtime, task)
     if secret:
         return task | {"signature": secret.sign("task", job, task)}
     if has_callbacks(task):
         raise NotAllowed(
-            "a task with a callback, a chain or a chord waits in Redis, where others could change "
-            f"what it sends: {HOW}."
+            "a task with a callback, a chain or a chord waits in the frontier's Redis, which is "
+            f"not the broker's, so that others could change what it sends: {HOW}."
         )
     return task
+
+
+def _secret_for(runtime: Runtime, task: dict[str, Any]) -> Secret | None:
+    """Most tasks send nothing: no call to the server for those."""
+    return runtime.callback_secret() if has_callbacks(task) else runtime.secret
 
 
 def has_callbacks(task: dict[str, Any]) -> bool:
@@ -156,14 +163,26 @@ def has_callbacks(task: dict[str, Any]) -> bool:
 
 
 def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) -> None:
-    """Store the outcome. An unsigned task triggers nothing."""
+    """Store the outcome. An unsigned task triggers nothing, and has a result only if this job waits
+    for it: whoever writes to Redis could name any task of the backend."""
     content = {name: value for name, value in task.items() if name != "signature"}
-    secret = runtime.secret
+    secret = _secret_for(runtime, content)
     if not (secret and secret.has_signed(task.get("signature"), "task", job, content)):
+        if not _is_queued(runtime.app, job, task["id"]):
+            logger.warning("%s: no result for %r, which is not queued: %s", job, task["id"], HOW)
+            return
         if has_callbacks(content):
             outcome = ScrapeFailed(f"its callbacks are not signed with the shared secret: {HOW}.")
         content = {name: content[name] for name in HARMLESS if name in content}
     store_outcome(runtime.app, content, outcome)
+
+
+def _is_queued(app: Any, job: str, id: str) -> bool:
+    try:
+        state, facts = task_meta(app, id)
+    except Exception as error:
+        raise SinkAway(f"Celery's result backend does not answer ({error})") from error
+    return state == QUEUED and isinstance(facts, dict) and facts.get("job") == job
 
 
 # --- what Celery does at the end of a task; blocking ----------------------------------------------

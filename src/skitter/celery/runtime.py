@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import uvloop
 
 from skitter.app import open_server
-from skitter.celery.config import frontier_server
+from skitter.celery.config import frontier_server, is_on_broker
 from skitter.celery.registry import spider_for
-from skitter.celery.security import find_secret, is_signed, permissions_of, signed
+from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
 from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.pumps import pump_secret
 from skitter.settings import resolve
 from skitter.worker.assembly import open_worker
 from skitter.worker.loop import Worker
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from skitter.celery.config import CelerySettings
     from skitter.celery.registry import JobSpec
-    from skitter.celery.security import Permissions, Secret
+    from skitter.celery.security import Permissions
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
@@ -121,6 +122,21 @@ class Runtime:
     @cached_property
     def secret(self) -> Secret | None:
         return find_secret(self.settings.secret, self.where)
+
+    @cached_property
+    def is_on_broker(self) -> bool:
+        return is_on_broker(self.where, self.app.conf)
+
+    def callback_secret(self) -> Secret | None:
+        """Signs what a waiting task sends; not spiders and outputs, which whoever can send a task
+        may still not choose. Not for the loop's own thread."""
+        if self.secret or not self.is_on_broker:
+            return self.secret
+
+        async def read() -> Secret:
+            return Secret(await pump_secret(await self.server()))
+
+        return self.run(read())
 
     def sign(self, spec: JobSpec) -> JobSpec:
         return signed(spec, self.secret)

@@ -10,9 +10,6 @@ only its user can read, created when first needed. Otherwise there is none.
 from __future__ import annotations
 
 import hmac
-import os
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import glob
@@ -27,8 +24,8 @@ from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
 from skitter.settings import FetchOptions
 from skitter.settings.config import overlaid
 from skitter.spider.load import names_a_file, split_target
+from skitter.trust import read_or_make
 from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
-from skitter.valkey.trust import read_private
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,27 +70,12 @@ def find_secret(given: str | None, where: Settings) -> Secret | None:
     server = EmbeddedServer(directory=where.directory)
     prepare(server)
     with disk_errors(server):
-        return Secret(_read_or_make(server.directory / "secret"))
-
-
-def _read_or_make(path: Path) -> bytes:
-    with suppress(FileNotFoundError):
-        return _read(path)
-    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(file, "w") as writing:
-            writing.write(secrets.token_hex(32))
-        with suppress(FileExistsError):  # another process was faster
-            os.link(draft, path)  # atomic
-    finally:
-        draft.unlink()
-    return _read(path)
+        return Secret(_read(server.directory / "secret"))
 
 
 def _read(path: Path) -> bytes:
     """Raises DirectoryUnusable for a file that others created or could have read."""
-    text = read_private(path).strip()
+    text = read_or_make(path)
     if len(text) < MIN_SECRET_CHARS:
         raise DirectoryUnusable(f"{path} is too short: remove it to get a new secret.")
     return text.encode()
@@ -137,6 +119,7 @@ def _fetch(asked: FetchOptions, settings: CelerySettings, *, signed: bool) -> Fe
     if signed:
         fetch = overlaid(own, asked)
         hosts |= set(asked.allow_hosts)
+        fetch = replace(fetch, proxy=own.proxy)  # how to leave a network depends on the network
     else:
         fetch = replace(own, max_body_mb=min(asked.max_body_mb, own.max_body_mb))
     obeys = settings.obey_robots and fetch.obey_robots

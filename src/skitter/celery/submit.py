@@ -194,7 +194,7 @@ def waiting_task(
 ) -> dict[str, Any]:
     """A task as stored with its page. Raises NotAllowed if its callbacks cannot be trusted."""
     record = options.errors == "record" or (not options.errors and "chord" in context)
-    return sign_task(runtime.secret, job, context | {"record_errors": record})
+    return sign_task(runtime, job, context | {"record_errors": record})
 
 
 def _spec(options: Options, **more: Any) -> JobSpec:

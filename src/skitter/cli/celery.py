@@ -19,6 +19,7 @@ from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
 from skitter.settings import BrowserOptions
 from skitter.settings.sources import OPTIONS
+from skitter.trust import spelled
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def celery(
     from skitter.celery.runtime import runtime_of
 
     check_words(words)
-    os.environ["SKITTER_DIR"] = str(where.directory.absolute())
+    os.environ["SKITTER_DIR"] = spelled(where.directory)
     if where.redis_url is not None:
         os.environ["SKITTER_REDIS_URL"] = where.redis_url
     os.environ |= _allowed(spiders or [], output or [], allow_host or [])

@@ -34,6 +34,9 @@ from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
 from skitter.report import some
 
+#: States that most jobs do not have: shown if they do.
+RARE = ("trapped", "excluded", "dropped")
+
 
 def audit_job(
     job: Job,
@@ -69,7 +72,7 @@ def audit_job(
 
 def show_audit(report: AuditReport) -> None:
     counts = report.counts
-    shown = [state for state in STATES if counts[state] or state not in ("dropped", "trapped")]
+    shown = [state for state in STATES if counts[state] or state not in RARE]
     say(f"seen {counts['seen']:,} = " + " + ".join(f"{name} {counts[name]:,}" for name in shown))
     say(
         f"checked {some(report.requests, 'request')}, {some(report.hosts, 'host')}, "
@@ -125,20 +128,20 @@ def explain(
 
 def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
     done = ": only the fingerprint is kept of a request that is done" * (found.state == "done")
-    yield "url", redact_text(found.url or "") or f"unknown{done}"
+    yield "url", redact(found.url or "") or f"unknown{done}"
     yield "state", found.state
     for i, reason in enumerate(found.because):
         yield "because" if i == 0 else "", redact_text(reason)
     if found.depth is not None:
-        yield "found on", redact_text(found.found_on or "") or "pushed from outside"
+        yield "found on", redact(found.found_on or "") or "pushed from outside"
         yield "depth", found.depth
         yield "priority", found.priority
     if found.method not in (None, "GET"):
         yield "method", found.method
     if found.failures or found.losses:
         yield "tries", f"{found.failures} failed, {found.losses} lost with their worker"
-    if found.last_error and found.state != "dead":
+    if found.last_error and found.state not in ("dead", "excluded"):
         yield "last error", redact_text(found.last_error)
     if found.canonical:
-        yield "counts as", redact_text(found.canonical)
+        yield "counts as", redact(found.canonical)
     yield "fingerprint", found.fingerprint

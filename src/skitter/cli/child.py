@@ -122,4 +122,11 @@ def _loader(job: str, parent: int, config: WorkerConfig, *, transform: str) -> W
     where = find_server()
     change = load_transform(transform, config.arguments) if transform else None
     destination = Destination(os.environ[LOAD_TO], job, where.directory)
-    return LoaderProcess(where, destination, change, parent=parent, progress=_print_progress).run
+    return LoaderProcess(
+        where,
+        destination,
+        change,
+        parent=parent,
+        until_finished=not config.keep_alive,
+        progress=_print_progress,
+    ).run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -17,8 +18,8 @@ from skitter.cli.common import (
     Json,
     Redis,
     Yes,
-    confirm,
     pairs_of,
+    seconds_of,
 )
 from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
@@ -45,7 +46,20 @@ Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
 ]
 JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Discard the earlier crawl with its rows, and start over.")
+]
+KeepRows = Annotated[
+    bool, typer.Option("--keep-rows", help="With --fresh: leave the rows in the output.")
+]
+MaxTime = Annotated[
+    str | None,
+    typer.Option(
+        "--max-time",
+        metavar="TIME",
+        help="Stop after this time, such as 90s, 10m or 2h; run it again to continue.",
+    ),
+]
 KeepAlive = Annotated[
     bool,
     typer.Option(
@@ -60,14 +74,24 @@ def run(
     arguments: Arguments = None,
     job: JobName = None,
     fresh: Fresh = False,
+    keep_rows: KeepRows = False,
     yes: Yes = False,
     keep_alive: KeepAlive = False,
+    max_time: MaxTime = None,
     engine: Annotated[Engine, typer.Option(help="What fetches the pages.")] = Engine.PROCESSES,
     max_dead: Annotated[
         int | None,
         typer.Option(
             min=0,
             help="Exit with 1 if there are more dead letters than this. Default: half of all URLs.",
+        ),
+    ] = None,
+    max_errors: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Stop, and exit with 1, when handlers have failed on this many pages. Default: at "
+            "a terminal, when one fails with the same error on all of its first 10.",
         ),
     ] = None,
     with_dashboard: WithDashboard = False,
@@ -80,15 +104,27 @@ def run(
     """Crawl with a spider: workers, a loader and a live display.
 
     Run it again to resume. With --engine celery, Celery workers fetch the pages, and --workers is
-    the number of pumps.
+    the number of pumps. The exit code is 4 if URLs that look like a trap were held.
     """
     if engine is Engine.CELERY and (limit_mb := given.get("workers.max_memory_mb")):
         raise UsageError(
             "--max-memory does not apply to Celery workers: start them with "
             f"--max-memory-per-child={limit_mb * 1024}, which is the same in KiB."
         )
-    how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
-    plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)
+    if engine is Engine.CELERY and "fetch.proxy" in given:
+        raise UsageError(
+            "--proxy does not apply to Celery workers: set HTTPS_PROXY where they run, or "
+            "fetch.proxy in their skitter.toml."
+        )
+    how: dict[str, Any] = {
+        "fresh": fresh,
+        "keep_rows": keep_rows,
+        "keep_alive": keep_alive,
+        "max_time_s": seconds_of("--max-time", max_time) if max_time else None,
+        "as_json": as_json,
+    }
+    how |= {"engine": engine, "max_dead": max_dead, "max_errors": max_errors}
+    plan = _plan(target, pairs_of(arguments), job, given, **how)
     _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 
@@ -102,10 +138,15 @@ def crawl(
     sitemap: Annotated[
         bool, typer.Option("--sitemap", help="Start from the sitemaps of the URLs' hosts, too.")
     ] = False,
+    files: Annotated[
+        bool, typer.Option("--files", help="Fetch PDFs, archives, pictures and media, too.")
+    ] = False,
     job: Annotated[
         str | None, typer.Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
+    max_time: MaxTime = None,
     fresh: Fresh = False,
+    keep_rows: KeepRows = False,
     yes: Yes = False,
     with_dashboard: WithDashboard = False,
     redis: Redis = None,
@@ -116,15 +157,18 @@ def crawl(
 ) -> None:
     """Crawl without a spider, and store what every page says.
 
-    Each row has the url, title, text, links and status of a page. Run it again to resume.
+    Each row has the url, title, text, links and status of a page. Run it again to resume. The
+    exit code is 4 if URLs that look like a trap were held.
     """
     if rate is not None:
         if "politeness.delay_s" in given:
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
     derived = _job_name_of(urls)  # also says which URL is none
-    arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap}
-    plan = _plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh)
+    arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap, "files": files}
+    how: dict[str, Any] = {"fresh": fresh, "keep_rows": keep_rows, "as_json": as_json}
+    how |= {"max_time_s": seconds_of("--max-time", max_time) if max_time else None}
+    plan = _plan(PLAIN, arguments, None, given, **how)
     _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 
@@ -196,10 +240,9 @@ def _plan(
 
 
 def _run(plan: Plan, *, yes: bool, with_dashboard: bool) -> None:
-    if plan.fresh and not yes:
-        question = f"Forget which pages {plan.job!r} has crawled? (Rows that are stored stay.)"
-        confirm(question, what="--fresh discards the earlier crawl")
-    _work(plan, run_plan, with_dashboard=with_dashboard)
+    if plan.keep_rows and not plan.fresh:
+        raise UsageError("--keep-rows goes with --fresh: without it, all rows stay anyway.")
+    _work(plan, partial(run_plan, yes=yes), with_dashboard=with_dashboard)
 
 
 def _work(

@@ -17,10 +17,11 @@ import typer
 from skitter.app import open_server
 from skitter.cli.neighbours import serving_here
 from skitter.cli.output import print_progress
-from skitter.cli.serve import MISSING, PORT
+from skitter.cli.serve import PORT, missing_server
 from skitter.engine.pulse import is_orphan
 from skitter.errors import InfrastructureError, UsageError
-from skitter.settings import Settings, find_server
+from skitter.settings import Settings, find_server, resolve
+from skitter.trust import spelled
 
 if TYPE_CHECKING:
     import socket
@@ -39,7 +40,7 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[str]:
         yield ""
         return
     if not find_spec("starlette"):
-        raise UsageError(MISSING)
+        raise missing_server()
     words = [sys.executable, "-P", "-m", "skitter", "serve", "-", "--parent", str(os.getpid())]
     with subprocess.Popen(
         words,
@@ -63,7 +64,7 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[str]:
 def environment_of(where: Settings) -> dict[str, str]:
     """The environment for a process that uses the same server. The URL may hold a password, and
     anybody can read command lines."""
-    environment = {**os.environ, "SKITTER_DIR": str(where.directory.absolute())}
+    environment = {**os.environ, "SKITTER_DIR": spelled(where.directory)}
     if where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = where.redis_url
     return environment
@@ -86,10 +87,10 @@ async def _serve(parent: int) -> None:
 
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    listener, where = _listen(), find_server()
+    listener, where, allow = _listen(), find_server(), resolve().fetch.allow_hosts
     async with open_server(where, progress=print_progress) as server:
         site, _ = await open_site(server, where)
-        async with sending(server), serving(site, listener):
+        async with sending(server, allow), serving(site, listener):
             address = Address().url(listener)
             print(f"{address}#token={site.keyring.one_time_code()}", flush=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the crawl

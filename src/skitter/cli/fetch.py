@@ -24,7 +24,7 @@ from skitter.cli.one_page import Hop, Visit, visit
 from skitter.cli.output import emit_json, pairs, print_error, print_progress
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
-from skitter.redact import redact_request
+from skitter.redact import redact, redact_request
 from skitter.settings import Config, resolve
 from skitter.spider import HandlerOutput, Spider, load_spider
 from skitter.spider.default import title_of, visible_text
@@ -96,7 +96,7 @@ def _config(given: Given, spider: Spider | None) -> Config:
 
 def _write_body(found: Visit) -> None:
     for hop in found.hops:
-        print_progress(clean(f"{_status(hop)}  {hop.request.url}"))
+        print_progress(clean(f"{_status(hop)}  {redact(hop.request.url)}"))
     if found.page is not None:
         sys.stdout.buffer.write(found.page.body)
         sys.stdout.buffer.flush()
@@ -106,8 +106,8 @@ def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
     """The page for people."""
     *before, last = found.hops
     for i, hop in enumerate(before):
-        yield "redirect" if i == 0 else "", f"{_status(hop)}  {hop.request.url}"
-    yield "url", last.response.url if last.response else last.request.url
+        yield "redirect" if i == 0 else "", f"{_status(hop)}  {redact(hop.request.url)}"
+    yield "url", redact(last.response.url if last.response else last.request.url)
     for i, sentence in enumerate(_robots_sentences(found)):
         yield "robots" if i == 0 else "", sentence
     page = found.page

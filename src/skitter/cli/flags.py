@@ -12,7 +12,7 @@ import typer
 
 from skitter.cli.output import pairs
 from skitter.settings import JOB_OPTIONS, JobOptions, Option
-from skitter.settings.sources import OPTIONS, parse_setting
+from skitter.settings.sources import FLAGGED, parse_setting
 
 #: The options given on the command line: key -> value.
 Given = dict[str, Any]
@@ -20,9 +20,11 @@ Command = Callable[..., None]
 #: Options that every command has come last in its help.
 LAST = ("redis", "directory", "as_json")
 #: The options with a flag in commands that crawl, fetch or work.
-CRAWLING = tuple(one for one in OPTIONS.values() if one.declared.flag and one.declared.in_run)
+CRAWLING = FLAGGED
 FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
 WORKING = tuple(one for one in CRAWLING if one.table not in ("output", "quality"))
+#: How values of a flag that is given more than once are joined.
+_BETWEEN = {dict: "\n", tuple: ",", str: " "}
 _METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"}
 
 
@@ -80,7 +82,8 @@ def _parameter(name: str, one: Option) -> inspect.Parameter:
     flag: Any = typer.Option(*words, help=_help(one), metavar=_metavar(one), show_default=False)
     if kind is bool:
         flag.metavar = None
-    of: Any = bool if kind is bool else list[str] if kind in (tuple, dict) else str
+    is_list = kind in (tuple, dict) or one.declared.repeats
+    of: Any = bool if kind is bool else list[str] if is_list else str
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[of | None, flag]
     )
@@ -103,7 +106,7 @@ def _help(one: Option) -> str:
 
 def _value(one: Option, said: Any) -> Any:
     if isinstance(said, list):
-        said = ("\n" if get_origin(one.type) is dict else ",").join(said)
+        said = _BETWEEN[get_origin(one.type) or one.type].join(said)
     return one.parse(said, one.flag) if isinstance(said, str) else said
 
 

@@ -35,6 +35,7 @@ LINES = {
     "config": "Show every setting, its value, and where that came from.",
     "up": "Start the embedded server, and keep it running until `down`.",
     "down": "Stop the embedded server.",
+    "trust": "Use a directory that another release, machine or user made.",
     "doctor": "Check the server, and say how to fix what is wrong with it.",
     "serve": "Serve the HTTP API and the dashboard, until stopped.",
     "completion": "Print a completion script for bash, zsh or fish.",

@@ -20,6 +20,7 @@ from skitter.cli.common import (
 )
 from skitter.cli.loader import LoaderProcess
 from skitter.cli.output import answer, print_error, print_progress, say
+from skitter.crawl.course import write_output
 from skitter.errors import SkitterError, UsageError
 from skitter.logs import open_log
 from skitter.redact import redact
@@ -44,9 +45,13 @@ CsvSafe = Annotated[
 def load_items(
     job: Job,
     to: Annotated[
-        str,
-        typer.Option("--to", help=f"A file ({OUT_FILES}) or a DSN."),
-    ],
+        str | None,
+        typer.Option(
+            "--to",
+            help=f"A file ({OUT_FILES}) or a DSN. Default: SKITTER_OUT, which `ps` does not show.",
+            show_default=False,
+        ),
+    ] = None,
     transform: Annotated[
         str | None,
         typer.Option(
@@ -61,18 +66,23 @@ def load_items(
 ) -> None:
     """Move items from the server into a database or file, until stopped."""
     change = load_transform(transform, {}) if transform else None
-    where = settings(redis, directory)
-    destination = Destination(to, job, where.directory, csv_safe)
+    where, config = settings(redis, directory), resolve(job=job)
+    if not (out := to or config.output.to):
+        raise UsageError(
+            f"where do the items of {job} go? Name a file ({OUT_FILES}) or a DSN with --to, or set "
+            "SKITTER_OUT: `ps` shows arguments, and a DSN may hold a password."
+        )
+    destination = Destination(out, job, where.directory, csv_safe)
     destination.check()
-    with open_log(resolve(job=job).log):
+    with open_log(config.log):
         written = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
-    say(f"{job}: {some(written, 'row')} to {redact(to)}")
+    say(f"{job}: {some(written, 'row')} to {redact(out)}")
 
 
 async def write_file(to: Destination) -> Written:
     """Write the file of a crawl from its store. If that fails, say what to do."""
     try:
-        return Written(redact(to.dsn), await to.finish())
+        return await write_output(to)
     except SkitterError as error:
         print_error(
             f"{error} All items are in {to.store}: `skitter export {to.job} --to FILE` writes them."

@@ -30,13 +30,14 @@ LAST_WORDS_S = 3.0  # the server may be down
 
 @dataclass(frozen=True, slots=True)
 class LoaderProcess:
-    """Loads until a signal stops it, or its parent dies."""
+    """Loads until a signal stops it, its parent dies or, if asked, the crawl is finished."""
 
     where: Settings
     destination: Destination
     transform: Transform | None
     progress: Callable[[str], None]
     parent: int | None = None  # writes the file when all is stored
+    until_finished: bool = False
 
     async def run(self) -> int:
         """Returns how many rows were written."""
@@ -49,6 +50,7 @@ class LoaderProcess:
             logbook = ClusterLog("skitter.loader")
             figures = Figures()
             loader = Loader(frontier, client_name(), logbook, stop, self.transform, figures=figures)
+            loader.until_finished = self.until_finished
             if self.parent is None:
                 loader.progress = self.progress
                 to = f"the items of {frontier.job} into {redact(self.destination.dsn)}"

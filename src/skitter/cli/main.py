@@ -1,7 +1,7 @@
 """The menu of commands, and the only place that turns errors into exit codes.
 
 Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 3 infrastructure,
-130 interrupted.
+4 the crawl ended but held URLs back, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ PANELS = {
         "proxy": "proxy:group",
         "up": "server:up",
         "down": "server:down",
+        "trust": "server:trust_directory",
         "doctor": "server:doctor",
         "serve": "serve:serve",
         "token": "token:group",

@@ -14,6 +14,7 @@ from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.output import emit_json, print_progress
 from skitter.cli.survey import Survey
 from skitter.model import Request
+from skitter.redact import redact_text
 from skitter.report import duration, some
 from skitter.settings import resolve
 from skitter.settings.sources import OPTIONS
@@ -34,7 +35,7 @@ def map_site(
     Prints one URL per line, and on standard error how long a crawl of them takes. The exit code
     is 1 if there are none.
     """
-    survey = Survey(url, resolve(given), print_progress)
+    survey = Survey(url, resolve(given), lambda text: print_progress(redact_text(text)))
     found = uvloop.run(_collect(survey, limit, show=not as_json))
     if as_json:
         emit_json(to_json(survey, found))

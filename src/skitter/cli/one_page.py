@@ -12,7 +12,7 @@ import msgspec
 from skitter.cli.proxied import NO_FREE_PROXY, open_proxied, renderer_by_routes, worker_config
 from skitter.engine.departures import TooEarly
 from skitter.engine.memory import RequestMemory
-from skitter.errors import SkitterError
+from skitter.errors import NAMES_AWAY, SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
 from skitter.page import Page
@@ -223,7 +223,9 @@ def _problem(outcome: Outcome, url: str) -> str | None:
         return f"{url}: {_sentence(outcome.failure.error)} A worker would give it up."
     if isinstance(outcome, Completed) and outcome.skipped:
         return f"{url}: {_sentence(outcome.skipped)} A worker would not run the handler."
-    return f"{url}: {NO_FREE_PROXY}" if isinstance(outcome, Returned) else None
+    if isinstance(outcome, Returned):
+        return f"{url}: {_sentence(NAMES_AWAY) if outcome.waits else NO_FREE_PROXY}"
+    return None
 
 
 def _why_not(rules: RobotsRules, verdict: str) -> str:

@@ -35,11 +35,11 @@ def emit_line(value: Any) -> None:
 
 def _json(value: Any) -> bytes:
     try:
-        return msgspec.json.encode(value)
+        return msgspec.json.encode(value, enc_hook=int)  # msgspec has no subclasses of int
     except UnicodeEncodeError:  # a lone surrogate, as file names may contain
         import json
 
-        return json.dumps(msgspec.to_builtins(value)).encode()
+        return json.dumps(msgspec.to_builtins(value, enc_hook=int)).encode()
 
 
 def _safe_json(document: bytes) -> str:

@@ -66,6 +66,11 @@ class CrawlDisplay:
         if not self._live and not self.quiet:
             self.console.print(plain(text))
 
+    def remark(self, text: str) -> None:
+        """Print what a user should see also after the block is gone."""
+        if not self.quiet:
+            self.console.print(plain(text, "yellow"))
+
     def _print(self, text: str, now: float) -> None:
         if now - self._printed_at > (SAME_EVERY_S if text == self._text else PLAIN_EVERY_S):
             self._text, self._printed_at = text, now
@@ -91,7 +96,7 @@ def line(moment: Moment) -> str:
 
 def block(moment: Moment) -> Table:
     look = moment.look
-    over = look.done + look.dead
+    over = look.done + look.dead + look.excluded
     bar = ProgressBar(total=max(1, over + look.remaining), completed=over, width=60)
     title = plain(look.job, "bold")
     if look.state is not State.RUNNING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skitter.cli.console import indented
 from skitter.cli.output import say
 from skitter.cli.progress import speed
-from skitter.report import duration, kept_out, some, waiting
+from skitter.report import duration, excluded, some, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +25,18 @@ def show_report(report: Report, *, hints: bool) -> None:
     )
     for one in report.bad:
         say(f"{'bad':<9}{one}" + f": `skitter quality {report.job}`" * hints)
+    for one in report.idle:
+        say(f"{'nothing':<9}{one}")
+    for one in report.unmatched[:REASONS_SHOWN]:
+        say(f"{'no match':<9}{one}")
+    if (more := len(report.unmatched) - REASONS_SHOWN) > 0:
+        say(f"{'':<9}and {some(more, 'other selector')}")
     for label, text in _report_rows(report, hints=hints):
         say(f"{label:<9}{text}")
     if report.dead:
         _show_reasons(report.dead_reasons)
+    if report.held:
+        say(f"{'held':<9}{_held(report, hints=hints)}")
 
 
 def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
@@ -38,9 +46,7 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
         return f": `skitter {command}`" if hints else ""
 
     warnings = see(f"logs {report.job} --level warning")
-    rows = report.items if report.rows is None else report.rows
-    in_file = f", which has {some(rows, 'row')}" * (rows != report.items)
-    yield "items", f"{report.items:,}" + f" in {report.out}{in_file}" * hints
+    yield from _output_rows(report, hints=hints)
     if report.revisits:
         found = (f"{number:,} {how}" for how, number in report.revisits.items())
         yield "revisits", ", ".join(found)
@@ -63,9 +69,29 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
         yield "dead", some(report.dead, "URL") + see(f"dead list {report.job}")
 
 
+def _output_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
+    updated = f" ({report.updated:,} updated)" * bool(report.updated)
+    yield "items", f"{report.items:,}" + f" in {report.out}" * hints + updated
+    if report.store and hints:
+        yield "store", f"{report.store}, which {report.out} is written from"
+
+
+def _held(report: Report, *, hints: bool) -> str:
+    """Always the last line, as these URLs are missing."""
+    first, *others = report.held
+    and_others = f" and {some(len(others), 'other shape')}" * bool(others)
+    held = f"{some(sum(report.held.values()), 'URL')} like {first}{and_others}"
+    if not hints or report.shape_budget is None:
+        return held
+    more = f"`skitter set {report.job} --shape-budget {10 * report.shape_budget}`"
+    return f"{held}, which may have no end; to fetch ten times as many, {more} and run it again"
+
+
 def _kept_out_rows(report: Report) -> Iterator[tuple[str, str]]:
-    if report.kept_out:
-        yield "excluded", kept_out(report.kept_out)
+    if said := excluded(report.kept_out, report.excluded):
+        yield "excluded", said
+    if report.files:
+        yield "files", f"{some(report.files, 'link')} to files: --fresh --files fetches them, too"
     if report.refused:
         yield "refused", f"{some(report.refused, 'link')} beyond max_depth, or while draining"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -21,10 +20,11 @@ from skitter.cli.common import (
     on_job,
     on_server,
     pairs_of,
+    seconds_of,
     settings,
 )
 from skitter.cli.output import answer, emit_json, grid, print_progress, say
-from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
+from skitter.errors import JobMissing, SkitterError, SpiderError
 from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.schedule import (
@@ -43,19 +43,10 @@ from skitter.spider.rounds import begin_due_round, tell_round
 
 group = typer.Typer(no_args_is_help=True, help="Start rounds of a job on a schedule.")
 WATCH_S = 1.0
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 Spiders = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
 ]
 JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
-
-
-def seconds_of(text: str) -> float:
-    """6h, 90m, 2d or a number of seconds. Raises BadOption."""
-    found = re.fullmatch(r"(\d{1,9})([smhdw]?)", text.strip())
-    if not found:
-        raise BadOption("every", text, "an interval such as 6h, 90m or 2d")
-    return float(int(found[1]) * UNITS[found[2] or "s"])
 
 
 @group.command("add")
@@ -79,7 +70,7 @@ def add(
     name = job or (spider.name if spider else target)
 
     async def work(server: Server) -> Schedule:
-        every_s = seconds_of(every) if every else 0.0
+        every_s = seconds_of("every", every) if every else 0.0
         new_schedule(cron=cron, every_s=every_s, now_ms=0)  # check before creating a job
         frontier = await _open(server, name, spider)
         now_ms = round(1000 * await frontier.server_time())

@@ -16,12 +16,16 @@ from skitter.cli.output import say
 from skitter.engine.collector import tune_collector
 from skitter.errors import UsageError
 from skitter.frontier.connection import Server
+from skitter.settings import resolve
 
 PORT = 8765
-MISSING = (
-    "the HTTP server needs Starlette and uvicorn: "
-    "install them with `pip install 'skitter[server]'`."
-)
+
+
+def missing_server() -> UsageError:
+    from skitter.extras import install  # slow to import, and rarely needed
+
+    how = install("server")
+    return UsageError(f"the HTTP server needs Starlette and uvicorn: install them with `{how}`.")
 
 
 async def until_stopped(task: asyncio.Task[None]) -> None:
@@ -55,17 +59,18 @@ def serve(
         from skitter.server.site import open_site
         from skitter.server.webhooks import sending
     except ImportError:
-        raise UsageError(MISSING) from None
+        raise missing_server() from None
     address = Address(host, port, tls_cert, tls_key, tuple(allow_host or ()))
     address.check(insecure=insecure)
     listener, where = listen(address), settings(redis, directory)
+    allow = resolve().fetch.allow_hosts
 
     async def work(server: Server) -> None:
         known = address.names
         site, own = await open_site(server, where, allowed_hosts=known, is_tls=address.is_tls)
         url = address.url(listener)
         every = "on all addresses; " if address.is_every else ""
-        async with sending(server), serving(site, listener, address) as task:
+        async with sending(server, allow), serving(site, listener, address) as task:
             say(f"Serving {url} ({every}Ctrl-C stops it).")
             if own.is_new:
                 say(f"Token, shown this once and kept in {own.file}: {own.text}")

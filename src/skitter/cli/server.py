@@ -16,14 +16,16 @@ from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.console import out, remark
 from skitter.cli.output import answer, emit_json, pairs, print_progress, say
 from skitter.disk import free_space
-from skitter.errors import JobMissing, SkitterError
+from skitter.errors import JobMissing, SkitterError, UsageError
 from skitter.fetch.chromium import find_browser, missing
 from skitter.frontier.admin.jobs import for_each_job, list_jobs, open_job
 from skitter.frontier.admin.warnings import bloom_warnings
 from skitter.frontier.connection import Server, ServerFacts, connect, inspect
 from skitter.redact import redact
 from skitter.settings import BrowserOptions, Settings, resolve
+from skitter.trust import trust
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
+from skitter.valkey.home import disk_errors
 
 NOT_WRITTEN = "the last write to disk failed: free some disk space where the server runs."
 LITTLE_BYTES = 8 * 2**20  # starting already writes a configuration, a log and a data file
@@ -70,6 +72,26 @@ def down(directory: Directory = None, as_json: Json = False) -> None:
     stopped = stop(where, progress=print_progress)
     sentence = "The server is down." if stopped else f"No server was running in {where}."
     answer({"stopped": stopped}, sentence, as_json=as_json)
+
+
+def trust_directory(
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Default: .skitter", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Use a directory that another release, machine or user made.
+
+    Its configuration, keys and data are obeyed from then on. Skitter asks for this when it finds a
+    directory that it did not make here: one from an earlier release, or a copy.
+    """
+    where = settings(None, directory).directory.absolute()
+    if not where.is_dir():
+        raise UsageError(f"there is no directory {where}: Skitter makes one when it needs it.")
+    with disk_errors(EmbeddedServer(directory=where)):
+        trust(where)
+    answer({"trusted": str(where)}, f"Skitter uses {where} from now on.", as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from skitter.cli import garbage
 from skitter.cli.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.sync import pause, run_sync
-from skitter.report import kept_out, some
+from skitter.report import excluded, some
 from skitter.settings import find_server
 from skitter.watch import Watcher
 
@@ -99,8 +99,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
         f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
     )
     yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
-    if look.kept_out:
-        yield "excluded", kept_out(look.kept_out)
+    if said := excluded(look.kept_out, look.excluded):
+        yield "excluded", said
     yield from _rare_rows(look)
 
 
@@ -139,7 +139,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "trapped",
             stats.trapped,
             "URL",
-            f"held, as if in a trap: `skitter why {job} URL` names its shape",
+            f"held, as many of their shape are done: `skitter why {job} URL` says more",
         ),
         ("dropped", stats.dropped, "dead letter", "removed"),
         ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),

@@ -21,7 +21,7 @@ from skitter.cli.common import (
 )
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
 from skitter.cli.output import answer, emit_json, pairs, print_progress, say
-from skitter.errors import JobMissing, UsageError, shorten
+from skitter.errors import JobDamaged, JobMissing, UsageError, shorten
 from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.control import (
     RESET,
@@ -32,13 +32,16 @@ from skitter.frontier.admin.control import (
 )
 from skitter.frontier.admin.jobs import create_job, new_job, open_job, purge_job
 from skitter.frontier.admin.preview import Effect, preview
+from skitter.frontier.admin.sink import find_sink
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import Server
 from skitter.frontier.facts import HostFacts
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
+from skitter.redact import shown
 from skitter.report import some
 from skitter.settings import JOB_OPTIONS, Bloom, JobOptions, Layout, check_job_name
+from skitter.sinks.destination import remove_store, store_of
 
 #: The job options that a host can override.
 OWN = tuple(
@@ -142,23 +145,39 @@ pause, resume, drain, cancel = (_command_for(*what) for what in STATES)
 def purge(
     job: Job,
     yes: Yes = False,
+    keep_rows: Annotated[
+        bool, typer.Option("--keep-rows", help="Leave the store of a CSV or Parquet output.")
+    ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Remove a job with its queue, history and items.
 
-    This cannot be undone. Rows that are in a database or file stay.
+    This cannot be undone. A CSV or Parquet file is written from a store in .skitter, which goes,
+    too. The file itself, and rows in a database or file that you named, stay.
     """
+    where = settings(redis, directory)
+    store = None if keep_rows else store_of(job, where.directory)
+    store = store if store and store.exists() else None
+    rows = f", and the store {shown(str(store))}" if store else ""
 
-    async def work(server: Server) -> int:
+    async def work(server: Server) -> tuple[int, str]:
         frontier = await open_job(server, job, as_found=True)
+        place = await find_sink(frontier)
         if not yes:
-            confirm(f"Remove {job!r} with all its URLs and items?", what="this removes data")
-        return await purge_job(frontier)
+            confirm(f"Remove {job!r} with all its URLs and items{rows}?", what="this removes data")
 
-    removed = on_server(settings(redis, directory), work, action=NewAction(job, "purge"))
-    answer({"job": job, "removed_keys": removed}, f"{job}: removed.", as_json=as_json)
+        async def remove_rows() -> None:
+            if store:
+                remove_store(job, where.directory)
+
+        return await purge_job(frontier, meanwhile=remove_rows), place
+
+    removed, place = on_server(where, work, action=NewAction(job, "purge"))
+    stay = f" Its rows stay in {shown(place)}." if place not in ("", str(store)) else ""
+    done = {"job": job, "removed_keys": removed, "removed_store": store and str(store)}
+    answer(done, f"{job}: removed{rows}.{stay}", as_json=as_json)
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -194,6 +213,8 @@ def set_options(
         except JobMissing:
             frontier = await create_job(server, job)
             print_progress(f"{job}: there was no such job, and it was created.")
+        except JobDamaged:  # perhaps by the very value that is replaced here
+            frontier = await open_job(server, job, as_found=True)
         return await change_options(frontier, changes)
 
     action = NewAction(job, "set", _spelled(changes)) if changes else None

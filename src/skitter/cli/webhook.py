@@ -45,25 +45,39 @@ def add(
         typer.Option(help="Send `blocked` when this share of recent responses are block pages."),
     ] = 0.2,
     private: Annotated[
-        bool, typer.Option("--allow-private", help="Allow a private address.")
+        bool,
+        typer.Option(
+            "--allow-private",
+            help="Accept a private address. The server must allow it, too: SKITTER_ALLOW_HOSTS.",
+        ),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Post messages about a job to a URL. Prints the secret that signs them."""
-    if not private:
-        try:
-            Guard().check_url(url)
-        except AddressRefused as error:
-            why = error.reason.partition(":")[0]
-            raise UsageError(f"{why}: to use it anyway, add --allow-private.") from None
+    is_private = _check(url, private=private)
     limits = {"dead": dead, "failures": failures, "blocked": blocked, "private": private}
     hook = new_webhook(url, on or (), **limits)
     action = NewAction(job, "webhook add", f"{hook.id} {authority_of(url).host}")
     on_job(settings(redis, directory), job, lambda one: add_webhook(one, hook), action=action)
     says = f"{job}: webhook {hook.id}. Its secret, shown this once: {hook.secret}"
+    if is_private:
+        host = authority_of(url).host_port
+        says += f"\n`skitter serve` posts there if it runs with SKITTER_ALLOW_HOSTS={host}"
     answer(hook, says, as_json=as_json)
+
+
+def _check(url: str, *, private: bool) -> bool:
+    """Whether its address is private. Raises UsageError if that was not asked for."""
+    try:
+        Guard().check_url(url)
+    except AddressRefused as error:
+        if private:
+            return True
+        why = error.reason.partition(": to ")[0]
+        raise UsageError(f"{why}: to use it anyway, add --allow-private.") from None
+    return False
 
 
 @group.command("list")

@@ -11,23 +11,31 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
+from skitter.crawl.hosts import check_hosts
 from skitter.crawl.reasons import dead_reasons
 from skitter.crawl.replicas import explained
+from skitter.crawl.yields import Yields, describe_idle, describe_unmatched
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
-from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.dead import unfetched
+from skitter.frontier.admin.handled import read_handled
 from skitter.frontier.admin.jobs import is_fed, open_job, purge_job
 from skitter.frontier.admin.quality import find_bad
+from skitter.frontier.traps import held_shapes
 from skitter.loading import OpenSink, open_destination
 from skitter.model import State, Stats
-from skitter.redact import redact
-from skitter.report import CrawlResult, some
+from skitter.redact import redact, shown
+from skitter.report import CrawlResult, Written, some
 from skitter.sinks import Destination, SinkBusy
+from skitter.spider.intent import wants_items
 from skitter.spider.seeding import offer_seeds
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from skitter.crawl.plan import Plan
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import Layout
 
 Progress = Callable[[str], None]
 LAST_LOOK_S = 3.0
@@ -46,27 +54,52 @@ class Crawl:
     began: float
     since_s: float  # the same moment on the server's clock
     lost: int  # items that were in a deleted file
+    handled_before: Counter[str]  # frontier/admin/handled.py
 
     async def find_bad(self) -> list[str]:
         """What is wrong with the items of this crawl."""
         return await find_bad(self.frontier, self.plan.config.quality, since=self.since_s)
 
-    async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> CrawlResult:
-        """The outcome. `bad`: why it was paused, if it was. Raises ServerUnreachable."""
+    async def yields(self) -> Yields:
+        """What handlers have done since it began."""
+        return Yields.between(self.handled_before, await read_handled(self.frontier))
+
+    async def end(
+        self, *, over: bool, interrupted: bool, bad: Sequence[str] = (), stopped_for: str = ""
+    ) -> CrawlResult:
+        """The outcome. `bad`, `stopped_for`: why it was paused or stopped, if it was. Raises
+        ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
+        yields = await self.yields()
+        limits = frontier.options.limits
         return CrawlResult(
             self.before,
             stats,
             time.monotonic() - self.began,
             over=(over or stats.finished) and stats.state is not State.CANCELLED,
             interrupted=interrupted,
-            max_pages=frontier.options.limits.max_pages,
+            stopped_for=stopped_for,
+            max_pages=limits.max_pages,
             why_dead="" if stats.done else await _first_dead(frontier),
             lost=self.lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
             bad=list(bad) or await self.find_bad(),
             on_bad=self.plan.config.quality.on_bad,
+            idle=list(describe_idle(self.plan.spider, yields)),
+            unmatched=list(describe_unmatched(yields)),
+            empty=self._is_empty(stats, yields),
+            on_empty=self.plan.config.quality.on_empty,
+            # While others are left, these only wait for their turn.
+            held={} if stats.remaining or stats.looks else await held_shapes(frontier),
+            shape_budget=limits.shape_budget,
         )
+
+    def _is_empty(self, stats: Stats, yields: Yields) -> bool:
+        """Whether pages were handled in this run, none is left, and the job has no item at all
+        though its spider yields some. (Rejected ones are reported as such.)"""
+        has_items = stats.stored + stats.items + stats.rejected
+        is_done = stats.crawled and not stats.remaining and yields.total("pages") > 0
+        return is_done and not has_items and wants_items(self.plan.spider)
 
 
 async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
@@ -74,16 +107,23 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     began = time.monotonic()
     out = Destination(plan.out, plan.job, plan.where.directory)
     is_new = plan.fresh or not await _exists(server, plan.job)
+    old_rows = await out.count() if is_new and not plan.fresh else 0
     if is_new:
         if plan.has_no_start and (plan.fresh or not await is_fed(server, plan.job)):
             raise _nothing_to_fetch(plan)
-        await _try(out.open, progress)  # fail before a crawl is discarded or a job created
+        await check_hosts(plan, progress)  # fail before a crawl is discarded or a job created
+        await _try(out.open, progress)
     frontier = await open_plan(server, plan, progress)
     before = await frontier.stats()
     lost = before.stored if out.is_missing else 0
+    if old_rows:
+        progress(
+            f"{shown(out.store)} has {some(old_rows, 'row')} of an earlier crawl: they stay, and a "
+            "page that is crawled again replaces its own. --fresh starts without them."
+        )
     await _try(partial(open_destination, frontier, out), progress)
     if lost:
-        gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
+        gone = f"{shown(out.store)} is gone, and {some(lost, 'item')} with it"
         progress(f"{gone}: --fresh crawls again.")
     async with _taken_back(frontier, is_new=is_new):
         with explained(plan.job):
@@ -94,7 +134,8 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
         progress(plan.left_to_others)
     if before.crawled and now.crawled:
         progress(f"{frontier.job} {_why_idle(now, frontier.job)}")
-    return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
+    since_s, handled = await frontier.server_time(), await read_handled(frontier)
+    return Crawl(plan, frontier, out, before, began, since_s, lost, handled)
 
 
 def _why_idle(now: Stats, job: str) -> str:
@@ -108,16 +149,59 @@ def _why_idle(now: Stats, job: str) -> str:
 
 async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:
     """The job, as configured. Reports where an operator's settings differ, and which win."""
-    before = None
-    if plan.fresh:
-        with suppress(JobMissing):
-            old = await open_job(server, plan.job, as_found=True)
-            before = old.layout
-            await purge_job(old)
+    before = await _discard(server, plan, progress) if plan.fresh else None
     frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config, like=before)
     for line in _explain(plan.job, overruled):
         progress(line)
     return frontier
+
+
+async def _discard(server: Server, plan: Plan, progress: Progress) -> Layout | None:
+    """Remove the earlier crawl with its rows; returns its layout. Safe to interrupt: until all is
+    gone the job is half purged, so that no crawl goes on with the rest."""
+    out = Destination(plan.out, plan.job, plan.where.directory)
+
+    async def clear() -> None:
+        if plan.keep_rows:
+            return
+        gone = await out.clear()
+        if gone is None:
+            progress(f"the rows in {shown(out.store)} stay: Skitter cannot remove any there.")
+        elif gone:
+            progress(f"{some(gone, 'row')} removed from {shown(out.store)}.")
+
+    try:
+        old = await open_job(server, plan.job, as_found=True)
+    except JobMissing:  # its rows may still be there
+        await clear()
+        return None
+    await purge_job(old, meanwhile=clear)
+    return old.layout
+
+
+async def what_fresh_discards(server: Server, plan: Plan) -> str:
+    """In words; empty: nothing."""
+    out = Destination(plan.out, plan.job, plan.where.directory)
+    rows = 0 if plan.keep_rows else await out.count()
+    lost = []
+    with suppress(JobMissing):
+        frontier = await open_job(server, plan.job, as_found=True)
+        lost.append("the earlier crawl" + await _pages_of(frontier))
+    if rows is None or rows:
+        lost.append(f"{'its rows' if rows is None else some(rows, 'row')} in {shown(out.store)}")
+    return " and ".join(lost)
+
+
+async def _pages_of(frontier: Frontier) -> str:
+    with suppress(SkitterError):  # half purged
+        return f" of {some((await frontier.stats()).seen, 'URL')}"
+    return ""
+
+
+async def write_output(out: Destination) -> Written:
+    """The output at the end of a crawl; a file that is written in one go is written now."""
+    rows = await out.finish() if out.is_whole else await out.count()
+    return Written(redact(out.dsn), rows, store=shown(out.store) if out.is_whole else None)
 
 
 def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:
@@ -201,6 +285,6 @@ async def _last_look(frontier: Frontier) -> Stats:
 
 
 async def _first_dead(frontier: Frontier) -> str:
-    async for letter in dead_letters(frontier):
+    async for letter in unfetched(frontier):
         return f"{letter.url}: {letter.reason}"
     return ""

@@ -36,7 +36,10 @@ class Plan:
     keep_alive: bool = False
     engine: Engine = Engine.PROCESSES
     fresh: bool = False
+    keep_rows: bool = False  # with `fresh`: leave the rows of the earlier crawl in the output
     max_dead: int | None = None
+    max_time_s: float | None = None  # stop after that; None: when the crawl is over
+    max_errors: int | None = None  # pages whose handler fails; None: as `too_many_errors` says
     is_demo: bool = False  # its folder is deleted afterwards: give no hints about it
     as_json: bool = False
 

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skitter.engine.stalls import BLOCKING
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.log import Event, read_log
 from skitter.redact import redact_text
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 _HANDLER = re.compile(
     r"(?P<head>handler \S+ failed: [\w.]+)(?P<said>.*?)(?P<place> \(\S+:\d+.*\))?"
 )
+#: As worded by worker/delivery.py and loading.py. Without a field, the user's own hook said so.
+_REJECTED = re.compile(r"an item from (?P<url>\S+) was rejected: (?P<why>.+)", re.DOTALL)
+_PLACE = re.compile(r"[^\s(]+:\d+: ")
 _URL = re.compile(r"https?://\S+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 LONGEST = 160
+MAX_REMARKS = 20
 LOOK_AT = 10_000  # dead letters; more would take longer than anybody waits for a report
 
 
@@ -49,6 +54,8 @@ class HandlerErrors:
 
     counts: Counter[str] = field(default_factory=Counter)
     last: dict[str, str] = field(default_factory=dict)  # kind -> its last error; newest kind last
+    _remarks: dict[str, str] = field(default_factory=dict)  # on mistakes that cost no page, by kind
+    _said: int = 0
     _after: str = ""
 
     async def read(self, frontier: Frontier, *, since_s: float) -> list[str]:
@@ -61,7 +68,13 @@ class HandlerErrors:
                 self.add(event)
         return [self.last[kind] for kind in self.counts if kind not in known]
 
+    def remarks(self) -> list[str]:
+        """New kinds of rejected items and of handlers that block."""
+        before, self._said = self._said, len(self._remarks)
+        return list(self._remarks.values())[before:]
+
     def add(self, event: Event) -> None:
+        self._add_remark(event)
         url, _, reason = event.text.partition(": ")  # worker/delivery.py
         if not _HANDLER.fullmatch(reason):
             return
@@ -69,6 +82,22 @@ class HandlerErrors:
         self.counts[kind] += 1
         self.last.pop(kind, None)
         self.last[kind] = f"{reason}, on {url}"
+
+    def _add_remark(self, event: Event) -> None:
+        rejected = _REJECTED.fullmatch(event.text) if event.level != "info" else None
+        place = _PLACE.search(event.text)
+        if rejected:
+            named = rejected["why"].partition(":")[0]
+            kind = f"{named} {place[0]}" if place else kind_of(rejected["why"])
+            text = f"rejected: {rejected['why']}, from {rejected['url']}"
+        elif event.text.startswith(BLOCKING):
+            kind = text = event.text.removeprefix(BLOCKING)
+            kind = place[0] if place else text
+            text = f"blocked: {text}"
+        else:
+            return
+        if len(self._remarks) < MAX_REMARKS:
+            self._remarks.setdefault(kind, redact_text(text))
 
     def lines(self, limit: int) -> list[str]:
         """The newest kinds, each with its last error and its count."""

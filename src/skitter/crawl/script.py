@@ -10,16 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.app import open_server
-from skitter.crawl.course import begin
+from skitter.crawl.course import begin, write_output
+from skitter.crawl.items import read_items
 from skitter.crawl.plan import Plan
 from skitter.errors import SkitterError
 from skitter.frontier.client import client_name
 from skitter.loading import Loader, open_destination
-from skitter.redact import redact
-from skitter.report import Written, report_of
+from skitter.report import report_of
 from skitter.settings import resolve
 from skitter.settings.sources import check_given
-from skitter.spider.spider import run_hooks
+from skitter.spider.hooks import run_hooks
 from skitter.spider.transform import chain
 from skitter.worker.assembly import open_worker
 from skitter.worker.options import WorkerOptions
@@ -36,21 +36,28 @@ LOOK_S = 0.1
 
 
 async def run_spider(
-    spider: Spider, *, job: str | None, fresh: bool, settings: Mapping[str, Any]
+    spider: Spider,
+    *,
+    job: str | None,
+    fresh: bool,
+    keep_rows: bool,
+    settings: Mapping[str, Any],
 ) -> Report:
     """Like `skitter run`, with one worker and a loader in this event loop."""
     name = job or spider.name
     config = resolve(check_given(settings), job=name, spider=spider.tables)
     out = config.output.to or f"{name}.db"
-    plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh)
+    plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh, keep_rows=keep_rows)
     async with open_server(config.server) as server:
         crawl = await begin(server, plan, progress=lambda _: None)
         stopped = await _work(crawl)
         result = await crawl.end(over=not stopped, interrupted=stopped)
-        written = Written(redact(out), await crawl.out.finish())
+        written = await write_output(crawl.out)
         if result.over:
             await run_hooks(spider.hooks.finish, result.after)
-    return report_of(result, written)
+    report = report_of(result, written)
+    report.items.read = partial(read_items, crawl.out)
+    return report
 
 
 async def _work(crawl: Crawl) -> bool:

@@ -1,16 +1,23 @@
-"""Leases in hand: which are dangerous, and which were lost."""
+"""Leases in hand: which are excluded, which are dangerous, and which were lost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.model import Ended
+from skitter.model import Ended, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
+    from skitter.settings import Limits
+
+
+def exclude(lease: Lease, limits: Limits) -> Failure | None:
+    """How to end a lease that the operator's patterns exclude now; None: they do not."""
+    why = limits.excludes_request(lease.request)
+    return Failure(lease=lease, error=why, excluded_by=limits.patterns) if why else None
 
 
 def is_suspect(lease: Lease, frontier: Frontier) -> bool:

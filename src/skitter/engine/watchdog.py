@@ -15,7 +15,7 @@ import sys
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from skitter.valkey.trust import open_append
+from skitter.trust import open_append
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,7 @@ start in the replacement.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from skitter.fetch.session import SESSION
 from skitter.fetch.tab import Tab
 from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
+from skitter.settings.outbound import outbound_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -89,6 +91,7 @@ class BrowserRenderer:
         self._egress = Egress(
             self._guard, self._resolver, connect_timeout_s=self._fetch.connect_timeout_s
         )
+        self._outbound = outbound_of(self._fetch.proxy, os.environ)
         self._slots = asyncio.Semaphore(self._options.concurrency)
         self._opening = asyncio.Lock()
         self._chromium: Chromium | None = None
@@ -115,6 +118,8 @@ class BrowserRenderer:
     ) -> Response:
         """The rendered page. Raises FetchError, BrowserMissing and BrowserFailed."""
         self._guard.check_url(request.url)
+        if not proxy and self._outbound:
+            proxy = self._outbound.proxy_for(request.url)
         async with self._slots, self._tab(request, how, proxy) as (tab, context):
             try:
                 async with asyncio.timeout(tab.within_s) as deadline:

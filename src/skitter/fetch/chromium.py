@@ -53,8 +53,11 @@ START_S: Final = 60.0
 def missing(options: BrowserOptions) -> str | None:
     """What is missing, and how to install it; None: nothing."""
     if find_spec(options.provider) is None:
-        extra = "'skitter[browser]'" if options.provider == "playwright" else options.provider
-        return f"{options.provider} is not installed: pip install {extra}"
+        from skitter.extras import install  # slow to import, and rarely needed
+
+        is_extra = options.provider == "playwright"
+        how = install("browser") if is_extra else f"pip install {options.provider}"
+        return f"{options.provider} is not installed: {how}"
     if options.cdp_url:
         return None
     if options.executable is not None:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from skitter.errors import ClientMissing, ConnectFailed, FetchTimeout
+from skitter.errors import (
+    ClientMissing,
+    ConnectFailed,
+    FetchTimeout,
+    HostNotFound,
+    NamesUnavailable,
+)
 from skitter.fetch.auth import Credentials
 from skitter.fetch.call import Call, check_method
 from skitter.fetch.call import Leave as Leave
 from skitter.fetch.guard import Authority, Guard, authority_of, is_address
 from skitter.fetch.proxies import PROXY_AUTHENTICATION_REQUIRED, check_target, rejected, spell
-from skitter.fetch.resolver import Resolver
+from skitter.fetch.resolver import Resolver, is_no_such_name
 from skitter.settings.fetch import FetchOptions, check_ca_file
+from skitter.settings.outbound import outbound_of
 from skitter.urls import identify
 
 if TYPE_CHECKING:
@@ -34,7 +42,8 @@ class Fetcher(Protocol):
     ) -> Response:
         """The response, whatever its status, or a FetchError.
 
-        `proxy`: http://, https:// or socks5://, with or without credentials; None: direct.
+        `proxy`: http://, https:// or socks5://, with or without credentials; None: direct, or
+        through the proxy of this network.
         """
         ...
 
@@ -59,6 +68,7 @@ class HttpFetcher:
         self._resolver = resolver or Resolver()
         self._client = client_of(self._options)
         self._credentials = Credentials(self._options)
+        self._outbound = outbound_of(self._options.proxy, os.environ)
 
     async def __aenter__(self) -> Self:
         self._client.open()
@@ -71,6 +81,8 @@ class HttpFetcher:
     async def fetch(
         self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
     ) -> Response:
+        if not proxy and self._outbound:
+            proxy = self._outbound.proxy_for(request.url)
         call = await self._prepare(request, spell(proxy) if proxy else "", leave)
         response = await self._client.exchange(call)
         if proxy and response.status == PROXY_AUTHENTICATION_REQUIRED:
@@ -142,10 +154,16 @@ class HttpFetcher:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 return await self._resolver.resolve(name)
         except TimeoutError:
+            if self._resolver.is_away():
+                raise NamesUnavailable(url) from None
             slow = f"the name did not resolve within {self._options.connect_timeout_s:g} s"
             raise FetchTimeout(url, slow) from None
-        except (OSError, UnicodeError) as error:  # UnicodeError: a label over 63 characters
-            raise ConnectFailed(url, "the name does not resolve") from error
+        except (OSError, UnicodeError) as error:
+            if is_no_such_name(error):
+                raise HostNotFound(url, name) from error
+            if self._resolver.is_away():
+                raise NamesUnavailable(url) from error
+            raise ConnectFailed(url, "the name does not resolve for now") from error
 
 
 def client_of(options: FetchOptions) -> Client:

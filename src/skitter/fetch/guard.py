@@ -149,7 +149,10 @@ def _refused(url: str, reason: str) -> AddressRefused:
 def authority_of(url: str) -> Authority:
     """The authority of a URL. Parsed once per host: the hot path is a look-up."""
     found = _AUTHORITY.match(url)
-    return _understand(found[0] if found else url)
+    try:
+        return _understand(found[0] if found else url)
+    except BadURL as error:  # only the whole of it shows what may be a password
+        raise BadURL(url, error.reason) from None
 
 
 @lru_cache(maxsize=4096)

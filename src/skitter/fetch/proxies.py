@@ -12,14 +12,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from skitter.errors import BadOption, ProxyFault
-from skitter.redact import redact
+from skitter.errors import ProxyFault
+from skitter.settings.outbound import check_proxy
 
 if TYPE_CHECKING:
     from skitter.fetch.guard import Authority, Guard
     from skitter.fetch.resolver import Resolver
 
-SCHEMES: Final = ("http", "https", "socks5")
 #: RFC 9110 15.5.8: only a proxy answers with this.
 PROXY_AUTHENTICATION_REQUIRED: Final = 407
 
@@ -27,13 +26,7 @@ PROXY_AUTHENTICATION_REQUIRED: Final = 407
 @lru_cache(maxsize=4096)
 def spell(proxy: str) -> str:
     """The proxy's URL as clients take it. Raises BadOption: wreq would ignore a bad one."""
-    parts = urlsplit(proxy)
-    try:
-        is_good = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port or 0) >= 0
-    except ValueError:  # a bad port
-        is_good = False
-    if not is_good:
-        raise BadOption("proxy", redact(proxy), "scheme://host:port, with http, https or socks5")
+    check_proxy(proxy)
     # socks5h is SOCKS5 with the name sent to the proxy, not looked up here.
     return proxy.replace("socks5://", "socks5h://", 1)
 

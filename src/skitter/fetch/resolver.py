@@ -6,6 +6,7 @@ wreq would resolve names itself, to unchecked addresses. It gets ours instead (c
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,11 @@ Lookup = Callable[[str], Awaitable[tuple[str, ...]]]
 KEEP_S: Final = 60.0
 MAX_NAMES: Final = 10_000
 ATTEMPT_S: Final = 2.0
+#: The name server counts as away if it has answered nothing for this long, but not for ever: a
+#: domain whose own servers are broken looks the same.
+SILENT_S: Final = 10.0
+AWAY_S: Final = 600.0
+NO_SUCH_NAME: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5)})
 THREADS: Final = 64  # getaddrinfo blocks, for 10 s and more on a dead name server
 
 
@@ -35,11 +41,19 @@ class Resolver:
         self._clock, self._on_answer = clock, on_answer
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._asking: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+        self._answered_at = -math.inf
+        self._silent_since: float | None = None  # the first failure since then
 
     def known(self, name: str) -> tuple[str, ...] | None:
         """The addresses, if they were looked up recently."""
         entry = self._known.get(name)
         return entry[1] if entry and entry[0] > self._clock() else None
+
+    def is_away(self) -> bool:
+        """After a failure: whether no name can be looked up, as far as this process knows."""
+        now = self._clock()
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        return now - self._answered_at > SILENT_S and now - self._silent_since < AWAY_S
 
     async def resolve(self, name: str) -> tuple[str, ...]:
         """Every address of a name; OSError if it has none. Concurrent callers share a look-up."""
@@ -74,10 +88,18 @@ class Resolver:
         asked_at = self._clock()
         try:
             addresses = await self._lookup(name)
+        except socket.gaierror as error:
+            if is_no_such_name(error):
+                self._note_answer()
+            raise
         finally:
             del self._asking[name]
             self._on_answer(self._clock() - asked_at)
+        self._note_answer()
         return self._keep(name, addresses)
+
+    def _note_answer(self) -> None:
+        self._answered_at, self._silent_since = self._clock(), None
 
     def _keep(self, name: str, addresses: tuple[str, ...]) -> tuple[str, ...]:
         if len(self._known) >= MAX_NAMES:
@@ -88,6 +110,13 @@ class Resolver:
     async def _ask_system(self, name: str) -> tuple[str, ...]:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, _system_addresses, name)
+
+
+def is_no_such_name(error: BaseException) -> bool:
+    """Whether the name server says so; else it has not answered, or could not find out."""
+    if isinstance(error, UnicodeError):  # a label over 63 characters
+        return True
+    return isinstance(error, socket.gaierror) and error.errno in NO_SUCH_NAME
 
 
 def _system_addresses(name: str) -> tuple[str, ...]:

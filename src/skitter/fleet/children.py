@@ -61,6 +61,7 @@ class Child:
     deaths: int = 0
     death: Death | None = None  # the last one, until the server knows of it
     _client: str = ""
+    _watching: asyncio.Task[None] | None = None
     _started_at: float = 0.0
     _not_before: float = 0.0
 
@@ -85,6 +86,10 @@ class Child:
             )
         self._client = client_name(pid=self.process.pid, mark=mark)
         self._started_at = time.monotonic()
+
+    def watch(self, on_end: Callable[[], None]) -> None:
+        self._watching = asyncio.create_task(self.ended())
+        self._watching.add_done_callback(lambda _: on_end())
 
     def reap(self) -> Death | None:
         """Notice that it ended. Returns how, if it failed, until `death` is reset."""
@@ -132,6 +137,7 @@ class Children:
     on_output: Callable[[str], None] = lambda _: None  # called with each line, theirs and ours
     kill_at: float = math.inf  # when to kill those that still run
     _all: list[Child] = field(default_factory=list)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _checked_at: float = 0.0
     _looked_at: float = -math.inf
 
@@ -148,6 +154,7 @@ class Children:
             child.death = None
         if child.may_start:
             await child.start(self.environment, self.output)
+            child.watch(self._ended.set)
 
     def dismiss(self, child: Child) -> None:
         child.dismissed = True
@@ -162,6 +169,13 @@ class Children:
             self._all.remove(child)
         await self._take_over()
         await self._kill_stuck()
+
+    async def one_ended(self, *, within_s: float) -> None:
+        """Returns when a process has ended since the last call, or when the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._ended.wait()
+        self._ended.clear()
 
     def pass_on(self) -> None:
         """Show what they printed."""
@@ -190,10 +204,11 @@ class Children:
                     await take_back(self.frontier, client, seen=True)
 
     async def _report(self, death: Death) -> None:
-        stuck = self.output.describe_stuck() if self.output else ""
-        text = f"{death.cause}; restarting in {death.restart_in_s:.1f} s{stuck}"
+        stuck = self.output.find_stuck() if self.output else None
+        text = f"{death.cause}; restarting in {death.restart_in_s:.1f} s"
+        text += f"; {stuck}" if stuck else ""
         self.on_output(f"{text}.")
-        await self._reclaim(death, text)
+        await self._reclaim(death, text, f"stuck at {stuck.line}" if stuck and stuck.line else "")
 
     async def _check_hopeless(self, child: Child, death: Death) -> None:
         heard = await was_heard(self.frontier, death.client)
@@ -203,9 +218,9 @@ class Children:
         text = f"the {child.what} cannot start: see the error above."
         raise UsageError(text) if death.code == USAGE else InfrastructureError(text)
 
-    async def _reclaim(self, death: Death, text: str) -> None:
-        """Return its leases to the queue now, not when they expire."""
-        taken = await take_back(self.frontier, death.client, seen=True)
+    async def _reclaim(self, death: Death, text: str, why: str = "") -> None:
+        """Return its leases to the queue now, not when they expire. `why`: what it hung on."""
+        taken = await take_back(self.frontier, death.client, seen=True, why=why)
         text = f"{text}; {some(taken, 'request')} returned to the queue"
         await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
 

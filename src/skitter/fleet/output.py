@@ -7,18 +7,42 @@ must not fail because nobody reads.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Self
+from pathlib import Path  # noqa: TC003 - of a named tuple
+from typing import BinaryIO, NamedTuple, Self
 
 from skitter.errors import DirectoryUnusable
-from skitter.valkey.trust import open_append
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from skitter.spider.source_line import SourceLine, line_of_stack
+from skitter.trust import open_append
 
 #: A larger file is rotated; one old file is kept.
 MAX_BYTES = 10 * 2**20
 READ_BYTES = 64 * 2**10
+
+
+#: As faulthandler prints them, the innermost call first; a blank line separates threads.
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+
+
+class Stuck(NamedTuple):
+    """Where a watchdog ended a process."""
+
+    line: SourceLine | None  # None: it ran no code of the user's
+    trace: Path
+
+    def __str__(self) -> str:
+        at = f" at {self.line}" if self.line else ""
+        return f"a page was blocking it{at}; the stack trace is in {self.trace}"
+
+
+def stuck_line(trace: str) -> SourceLine | None:
+    """The user's line in what faulthandler printed of all threads. Pure."""
+    for thread in trace.split("\n\n"):
+        frames = [(file, int(line)) for file, line in _FRAME.findall(thread)]
+        if line := line_of_stack(reversed(frames)):
+            return line
+    return None
 
 
 @dataclass(slots=True)
@@ -53,12 +77,15 @@ class Output:
         """Where watchdogs write stack traces, which would clutter the terminal."""
         return self.path.with_suffix(".stuck.log")
 
-    def describe_stuck(self) -> str:
-        """For the report of a death, if a watchdog has written since the last one."""
+    def find_stuck(self) -> Stuck | None:
+        """Where a process hung, if a watchdog has written since the last call."""
         before, self._stuck_bytes = self._stuck_bytes, _size(self.stuck)
         if self._stuck_bytes <= before:
-            return ""
-        return f"; a page was blocking it, and the stack trace is in {self.stuck}"
+            return None
+        with self.stuck.open("rb") as file:
+            file.seek(before)
+            text = file.read(READ_BYTES).decode("utf-8", "replace")
+        return Stuck(stuck_line(text), self.stuck)
 
     def open(self) -> BinaryIO:
         """For a child; all children append to the same file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TICK_S = 0.25
+ALONE_S = 1.0
 STOP_S = 30.0
 #: After a second signal: workers need a few seconds to return their leases.
 HURRY_S = 8.0
-LOAD_S, LOAD_TICK_S = 3.0, 0.1
+LOAD_S, LOAD_TICK_S = 3.0, 0.02
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Supervisor:
     children: Children  # the loader, and the pool's processes if it has any
     loader_command: list[str] | None = None  # None: no loader here
     workers: int | None = None  # None: automatic
+    one_first: bool = False  # begin with one, as nobody asked for that number
     on_tick: Callable[[Stats], Awaitable[None]] | None = None
     keep_alive: bool = False
     stopped_by: signal.Signals | None = None  # the first signal
@@ -48,6 +51,7 @@ class Supervisor:
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _away: set[str] = field(default_factory=set)
     _in_flight: int = 0
+    _began: float = field(default_factory=time.monotonic)
 
     async def run(self) -> bool:
         """Until the crawl is over (True) or a signal stops us (False)."""
@@ -56,17 +60,18 @@ class Supervisor:
             loop.add_signal_handler(number, self.stop, number)
         if self.loader_command:
             self._loader = self.children.add("loader", self.loader_command)
+        over = False
         try:
             while not self._signals:
-                if await self._tick():
-                    return True
-                await self._unless_stopped(asyncio.sleep(TICK_S))
-            return False
+                if over := await self._tick():
+                    break
+                await self._unless_stopped(self.children.one_ended(within_s=TICK_S))
+            return over
         except JobMissing as missing:
             raise JobRemoved(self.frontier.job) from missing
         finally:
             with suppress(JobMissing, ServerStopped):  # already reported, or about to be
-                await self._stop_all()
+                await self._stop_all(over=over)
             self.children.pass_on()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
@@ -132,21 +137,31 @@ class Supervisor:
         requested = bounded(await wanted_workers(self.frontier), os.cpu_count() or 1)
         over = self._is_over(stats)
         if not over:
-            await self.pool.scale(self.workers if requested is None else requested, stats)
+            await self.pool.scale(self._usual(stats) if requested is None else requested, stats)
         if self._loader:
+            self._loader.finished &= stats.finished  # else work arrived after it ended
             await self.children.keep_running(self._loader)
         await self.children.check()
         if self.on_tick:
             await self.on_tick(stats)
         return over
 
+    def _usual(self, stats: Stats) -> int | None:
+        """Many crawls are over before a second worker could help: it would only slow down the start
+        of the first."""
+        if stats.remaining > 1 and time.monotonic() - self._began > ALONE_S:
+            self.one_first = False
+        return 1 if self.one_first else self.workers
+
     def _is_over(self, stats: Stats) -> bool:
         """Without a loader here, items are stored elsewhere."""
         return not self.keep_alive and (stats.finished if self._loader else stats.crawled)
 
-    async def _stop_all(self) -> None:
-        """Workers first, so that the loader gets their last items."""
+    async def _stop_all(self, *, over: bool) -> None:
+        """Workers first, so that the loader gets their last items; if it is over, all at once."""
         self.children.kill_within(STOP_S)
+        if over:
+            self.children.send(signal.SIGTERM)
         await self.pool.stop()
         if self._loader:
             if self._loader.running:

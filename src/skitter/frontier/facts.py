@@ -22,6 +22,7 @@ TICKETS = 2**40  # as in lua/lib/score.lua
 
 #: Requests or hosts per script call: keeps the server busy for a millisecond.
 AT_ONCE = 100
+EXCLUDED_S = 2**46 / 1000  # as in lua/lib/excluded.lua
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     leased_until: float | None
     token: str
     dead_since: float | None
+    excluded_since: float | None
     troubled: bool
     trouble: Trouble | None  # None: no record, or an unreadable one
     seen: bool
@@ -73,6 +75,10 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.dead_since is not None
 
     @property
+    def excluded(self) -> bool:
+        return self.excluded_since is not None
+
+    @property
     def resting(self) -> bool:
         """It is done, and waits for its next visit."""
         return self.visited_again_at is not None
@@ -94,6 +100,8 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
     queued, strayed, delayed, leased, token, dead, trouble, seen, *more = scores
     depth, outlinks, above, shape, on_probation, revisit = more
     priority, host, request = open_body(record) if record else (0, "", None)
+    given_up = _seconds(dead)
+    excluded = given_up is not None and given_up >= EXCLUDED_S
     return RequestFacts(
         fingerprint=fp,
         host=host,
@@ -106,7 +114,8 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         delayed_until=_seconds(delayed),
         leased_until=_seconds(leased),
         token=token.decode("utf-8", "replace"),
-        dead_since=_seconds(dead),
+        dead_since=None if excluded else given_up,
+        excluded_since=given_up - EXCLUDED_S if given_up is not None and excluded else None,
         troubled=bool(trouble),
         trouble=open_trouble(trouble),
         seen=bool(seen),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FULL_PAUSE_S = 0.25
 FEED_BATCH = 500
 LOCK_MS = 5000
+_OF_ENGINES = ("slot", "identity")
 _TAKEN = frozenset((Added.NEW, Added.SEEN))
 
 
@@ -127,7 +128,12 @@ def parse_message(message: bytes) -> Request:
 
 
 def request_of(fields: dict[str, Any]) -> Request:
-    """A request from JSON, whose body is text as JSON has no bytes. Raises UsageError."""
+    """A request from JSON, whose body is text as JSON has no bytes. Raises UsageError.
+
+    `slot` and `identity` are for engines and ignored: with a slot for each request, none would wait
+    for the others at its host.
+    """
+    fields = {name: value for name, value in fields.items() if name not in _OF_ENGINES}
     unknown = fields.keys() - set(Request.__struct_fields__)
     if unknown:
         raise UsageError(f"the message has unknown fields: {', '.join(sorted(unknown))}")

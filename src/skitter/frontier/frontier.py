@@ -19,7 +19,7 @@ from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
 from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, seal
 from skitter.frontier.keys import feed_key
-from skitter.frontier.offers import Offer, offer
+from skitter.frontier.offers import Offer, identified, offer
 from skitter.frontier.options import read_options
 from skitter.frontier.pace import Granted
 from skitter.frontier.reopen import reopen
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.connection import Server
     from skitter.frontier.pace import Departure, Trip
+    from skitter.identities import Identify
     from skitter.model import Completion, Lane, Lease, Request
     from skitter.settings import JobOptions, Layout
 
@@ -77,6 +78,7 @@ class Frontier:
     options: JobOptions
     shards: list[Shard]
     complete_batch: int = COMPLETE_BATCH
+    identify: Identify | None = None  # how this Scrapy node does; None: as the layout says
     #: The job has or had a max_depth, so that links of its pages are kept. As of the last lease.
     keeps_depths: bool = False
     _options_at: float = field(default_factory=time.monotonic)
@@ -126,7 +128,10 @@ class Frontier:
         return await self.add_offers([self.offer(request) for request in requests], links=links)
 
     def offer(self, request: Request) -> Offer:
-        """Check and encode one request. Raises BadURL, BadOption or TooBig, naming the value."""
+        """Check and encode one request. Raises BadURL, BadOption or TooBig, naming the value; and
+        UsageError if this is a job of Scrapy nodes and only they can identify it."""
+        if self.layout.fingerprinter:
+            request = identified(request, self.layout.fingerprinter, self.job, self.identify)
         return offer(request, self.layout)
 
     def add_offers(
@@ -219,7 +224,7 @@ class Frontier:
         """What one shard hands out, and by how many its share of max_pages fell short."""
         since = time.monotonic()
         answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s), lane=lane)
-        state, again_ms, token, is_short, born, pace, to_reopen, sessions, *rows = answer
+        state, again_ms, token, is_short, born, pace, to_reopen, sessions, _, *rows = answer
         self._with_sessions[shard] = bool(sessions)
         if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
             self._lives[shard] = life
@@ -324,8 +329,11 @@ class Frontier:
         return await self._end(Shard.retry, [failure.lease for failure in failures], details)
 
     async def bury(self, failures: Sequence[Failure]) -> list[Ended]:
-        """Give up at once, with a reason."""
-        details = [(cut(f.error), pack_feedback(f.feedback)) for f in failures]
+        """Give up at once, with a reason; or set aside what is excluded."""
+        details = [
+            (cut(f.error), pack_feedback(f.feedback), f.excluded_by, f.lease.moment_ms)
+            for f in failures
+        ]
         return await self._end(Shard.bury, [failure.lease for failure in failures], details)
 
     async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:

@@ -17,6 +17,8 @@ JOBS = "skitter:jobs"
 PUMPED = "skitter:pumped"
 #: hash: a machine of such an engine -> how many pumps it can run at a time, and when it reported
 PUMP_SLOTS = "skitter:pumped:rooms"
+#: string: signs what tasks of Celery send when their page is done, if its broker is here, too
+PUMP_SECRET = "skitter:pumped:secret"
 
 #: hash: id of a token of the HTTP API -> JSON: its name, scopes and hash
 TOKENS = "skitter:tokens"
@@ -67,7 +69,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "lease": KeySpec("zset", "fingerprint -> ms at which the lease expires"),
     "holder": KeySpec("hash", "fingerprint -> fencing token of the lease"),
     "trouble": KeySpec("hash", "fingerprint -> msgpack: failures, losses, last error and its time"),
-    "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
+    "dead": KeySpec(
+        "zset", "fingerprint -> ms at which it was given up; plus 2^46: excluded by a pattern"
+    ),
     "depths": KeySpec("hash", "fingerprint -> links from a seed; if the job has or had max_depth"),
     "outlinks": KeySpec("hash", "fingerprint of a page that is done -> zlib of msgpack: its links"),
     "reopenable": KeySpec(
@@ -87,6 +91,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "deliveries": KeySpec("hash", "of shard 0: webhook messages that are not delivered yet"),
     "webhook_lease": KeySpec("string", "of shard 0: which server sends them; expires"),
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
+    "round": KeySpec("zset", "fingerprint of a start page -> ms of the last round that visits it"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "marks": KeySpec("zset", "ms -> last ticket drawn before: how long requests wait; capped"),
     "totals": KeySpec("hash", "counter -> its total; expires a week after the last count"),
@@ -112,6 +117,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "hash", "of no job: log bucket -> count of users' own timings; expires", family="day/name"
     ),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
+    "handled": KeySpec("hash", "of shard 0: what a handler did -> how often: lua/handled.lua"),
     "thresholds": KeySpec("string", "of shard 0: msgpack: when quality counts as bad"),
     "sink": KeySpec("hash", "of shard 0: where items go, and when that was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,9 @@ from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.model import LANES, Request
 from skitter.settings import Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify
+
+if TYPE_CHECKING:
+    from skitter.identities import Identify
 
 MAX_RECORD_BYTES = 256 * 1024
 MAX_DEPTH = 2**31
@@ -63,6 +66,17 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
     name = with_lane(host, request.lane) if request.lane else host
     record = b"%d %b %b" % (request.priority, name.encode(), body)
     return Offer(layout.shard_of(host), (fp, name, request.priority, request.depth, record))
+
+
+def identified(request: Request, fingerprinter: str, job: str, how: Identify | None) -> Request:
+    """A request as nodes of a Scrapy job know it. `how`: as this node does. Raises UsageError."""
+    from skitter.identities import identity_by  # only such jobs need it
+
+    if not isinstance(request, Request) or request.identity:
+        return request
+    identify = how or identity_by(fingerprinter, job)
+    identity = identify(request.url, request.method, request.body)
+    return msgspec.structs.replace(request, identity=identity)
 
 
 def check_request(request: Request) -> None:

@@ -36,7 +36,7 @@ async def read_control(shard: Shard) -> dict[str, str]:
 
 
 async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:
-    """The stored options. With `lenient`, a limit that is not a number is ignored."""
+    """The stored options. With `lenient`, those that are nonsense are ignored, to be replaced."""
     return options_of(shard.keys.job, await read_control(shard), lenient=lenient)
 
 
@@ -49,10 +49,20 @@ def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -
             if name != "state" and not lenient:
                 what = f"{name} is {shorten(repr(value))}, which is not a number"
                 raise JobDamaged(job, what) from None
-    try:
-        return _from_fields(stored)
-    except BadOption as error:
-        raise JobDamaged(job, str(error).rstrip(".")) from None
+    while True:
+        try:
+            return _from_fields(stored)
+        except BadOption as error:
+            if not lenient or stored.pop(error.option, None) is None:
+                raise JobDamaged(job, _explain(job, error)) from None
+
+
+def _explain(job: str, error: BadOption) -> str:
+    what = str(error).rstrip(".")
+    if error.option not in WORDS:
+        return what
+    flag = error.option.replace("_", "-")
+    return f"{what}; `skitter set {job} --{flag} ...` replaces it"
 
 
 def _finite(text: str) -> float:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 #: Arguments that identify the caller and the time; shard.py fills them in.
-COMMON = ("now", "seq", "since_ms", "token")
+COMMON = ("now", "seq", "token", "vouched_ms")
 #: The job options that scripts may read: fields of `control`.
 LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
 #: The fields read as numbers, including those that scripts write themselves, and as text.

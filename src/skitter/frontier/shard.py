@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from skitter.frontier.keys import ShardKeys
     from skitter.frontier.scripts import Script
 
+JOB_MS = 8  # its place in the reply of lease.lua
+
 
 @dataclass(slots=True)
 class Shard(Verbs):
@@ -37,7 +39,8 @@ class Shard(Verbs):
         default_factory=lambda: defaultdict(turnstile)
     )
     _codes: dict[tuple[str, bool], tuple[Script, list[str]]] = field(default_factory=dict)
-    _leased_at: float = -math.inf
+    #: The job's time when it was last leased, and when that call was sent, on the monotonic clock.
+    _leased: tuple[int, float] | None = None
 
     async def call(
         self,
@@ -52,25 +55,28 @@ class Shard(Verbs):
         Replicated: return only when a replica has it."""
         code, keys = self._codes.get((verb, strict)) or self._code(verb, strict=strict)
         async with self._turns[verb]:
-            number = next(self._numbers)
+            number, sent_at = next(self._numbers), time.monotonic()
             common = {
                 "now": self.clock() if self.clock else "",
                 "seq": number,
                 "token": f"{self.client}.{number}",
-                "since_ms": self._since_leased_ms(),
+                "vouched_ms": self._vouched_ms(sent_at),
             }
-            if verb == "lease":
-                self._leased_at = time.monotonic()
             for name in code.common:
                 values.setdefault(name, common[name])
             args = code.arguments(values, each)
-            return await self.server.call(code, keys, args, replicated=replicated)
+            answer = await self.server.call(code, keys, args, replicated=replicated)
+            if verb == "lease" and self.clock is None:  # not before: it may not have run
+                self._leased = answer[JOB_MS], sent_at
+            return answer
 
-    def _since_leased_ms(self) -> int:
-        """Time since the last `lease` call, by the monotonic clock; -1: there was none, or a test
-        sets the clock. It reveals jumps of the server's clock (lib/steady.lua)."""
-        known = self.clock is None and self._leased_at > -math.inf
-        return round(1000 * (time.monotonic() - self._leased_at)) if known else -1
+    def _vouched_ms(self, at: float) -> int:
+        """The job's time by our own clock, which reveals jumps of the server's (lib/steady.lua);
+        -1: we have not leased, or a test sets the clock."""
+        if self._leased is None:
+            return -1
+        job_ms, since = self._leased
+        return job_ms + math.ceil(1000 * (at - since))
 
     def _code(self, verb: str, *, strict: bool) -> tuple[Script, list[str]]:
         """A script and its keys. Kept: it has a dozen, and a client makes thousands of calls."""

@@ -14,6 +14,13 @@ class Verbs:
         replicated: bool = ...,
     ) -> list[int]: ...
     async def adopt(self, each: Sequence[Text], *, replicated: bool = ...) -> list[int]: ...
+    async def again(
+        self,
+        each: Sequence[tuple[Text, Text, int, int, bytes]],
+        *,
+        due_ms: Text,
+        replicated: bool = ...,
+    ) -> list[int]: ...
     async def allow(self, *, granted: int, keep: int, strict: bool = ...) -> list[int]: ...
     async def audit(self, each: Sequence[tuple[Text, Text]]) -> list[Any]: ...
     async def audit_host(self, each: Sequence[Text]) -> list[Any]: ...
@@ -22,7 +29,7 @@ class Verbs:
     async def beat(self, *, name: Text, message: bytes, strict: bool = ...) -> int: ...
     async def bury(
         self,
-        each: Sequence[tuple[Text, Text, Text, bytes]],
+        each: Sequence[tuple[Text, Text, Text, bytes, Text, int]],
         *,
         strict: bool = ...,
         replicated: bool = ...,
@@ -128,6 +135,14 @@ class Verbs:
         strict: bool = ...,
     ) -> list[int]: ...
     async def group(self, *, name: Text, strict: bool = ...) -> int: ...
+    async def handled(
+        self,
+        each: Sequence[tuple[Text, int]],
+        *,
+        keep: int,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
     async def host(
         self,
         each: Sequence[Text],
@@ -213,6 +228,7 @@ class Verbs:
         each: Sequence[tuple[Text, Text]],
         *,
         seen: int,
+        why: Text,
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...
@@ -311,7 +327,7 @@ class Verbs:
     ) -> int: ...
     async def trap(
         self,
-        each: Sequence[tuple[Text, Text, int, int, int]],
+        each: Sequence[tuple[Text, Text, int, int]],
         *,
         strict: bool = ...,
         replicated: bool = ...,
@@ -334,6 +350,7 @@ class Verbs:
         *,
         name: Text,
         stored: int,
+        updated: int,
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...

@@ -10,12 +10,14 @@ import asyncio
 import json
 import re
 from codecs import BOM_UTF8
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
+from skitter.errors import shorten
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
 from skitter.fetch.markup import parse_html
@@ -23,6 +25,7 @@ from skitter.fetch.nesting import is_plain, is_small, is_tidy
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
 from skitter.page.links import nofollow_hrefs
+from skitter.page.selector import Selector
 from skitter.urls import join, join_all
 
 if TYPE_CHECKING:
@@ -33,6 +36,10 @@ T = TypeVar("T")
 _REQUIRED: Final[Any] = object()
 _BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+
+_MAYBE_COSTLY: Final = re.compile(r"[\s~][^\s~]+[\s~]|:has\(")
+_selector = lru_cache(maxsize=1000)(Selector)
 
 
 class Document:
@@ -47,6 +54,7 @@ class Document:
         "response",
         "robot",
         "robots_usage",
+        "selectors",
         "url",
     )
 
@@ -60,6 +68,7 @@ class Document:
         self._metas: tuple[tuple[str, str], ...] | None = None
         self.robot = "skitter"  # our name in robots directives
         self.robots_usage = ""  # what robots.txt says about using it
+        self.selectors: dict[str, bool] = {}  # of `css`: whether each matched
 
     @property
     def status(self) -> int:
@@ -164,11 +173,30 @@ class Document:
             raise TooComplex(self, "its HTML takes the parser too much time or memory")
 
     def css(self, selector: str) -> list[LexborNode]:
-        """All elements that match, in document order."""
+        """All elements that match, in document order. Raises TooComplex."""
+        tree = self.tree
         try:
-            return self.tree.css(selector)
+            costly = self._costly(selector)
+            found = tree.css(selector) if costly is None else costly.find(tree)
         except (SelectolaxError, ValueError, TypeError) as error:
             raise BadSelector(selector, str(error)) from None
+        self.selectors[selector] = bool(found) or self.selectors.get(selector, False)
+        return found
+
+    def _costly(self, selector: str) -> Selector | None:
+        """The selector, taken apart, if it might take the parser too long on this page."""
+        if not isinstance(selector, str) or not _MAYBE_COSTLY.search(selector):
+            return None
+        parts = _selector(selector)
+        if not parts.is_costly(self.tree, self.text.count("<")):
+            return None
+        if parts.inner >= 2:
+            raise TooComplex(
+                self,
+                f"the selector {shorten(selector)!r} takes too much time on HTML that is nested so "
+                "deeply: use fewer steps in parentheses",
+            )
+        return parts
 
     @overload
     def css_first(self, selector: str) -> LexborNode: ...
@@ -177,7 +205,11 @@ class Document:
     def css_first(self, selector: str, default: Any = _REQUIRED) -> Any:
         """The first element that matches, or the default. Raises NoMatch if there is neither."""
         try:
-            found = self.tree.css_first(selector)
+            costly = self._costly(selector)
+            tree = self.tree
+            found = (
+                tree.css_first(selector) if costly is None else next(iter(costly.find(tree)), None)
+            )
         except (SelectolaxError, ValueError, TypeError) as error:
             raise BadSelector(selector, str(error)) from None
         if found is not None:

@@ -104,6 +104,11 @@ class Page(Document):
             self._links[frames] = self._find_links(frames=frames)
         return self._links[frames].copy()
 
+    @property
+    def links_at_hand(self) -> list[str]:
+        """The links as somebody has found them, with or without frames; else those without."""
+        return next(iter(self._links.values()), None) or self.links()
+
     def _find_links(
         self, *, skip_nofollow: bool = False, keep_fragment: bool = False, frames: bool = False
     ) -> list[str]:

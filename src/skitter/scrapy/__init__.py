@@ -32,7 +32,9 @@ from importlib.util import find_spec
 from skitter.errors import UsageError
 
 if find_spec("scrapy") is None:
-    raise UsageError("skitter.scrapy needs Scrapy: pip install 'skitter[scrapy]'")
+    from skitter.extras import install
+
+    raise UsageError(f"skitter.scrapy needs Scrapy: {install('scrapy')}")
 
 from skitter.scrapy.connection import get_redis, get_redis_from_settings
 from skitter.scrapy.dupefilter import RFPDupeFilter

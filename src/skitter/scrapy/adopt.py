@@ -16,13 +16,13 @@ import msgspec
 
 from skitter.errors import FrontierError, UsageError
 from skitter.frontier.admin.adopted import adopt_seen, set_adopted
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.jobs import create_job, note_fingerprinter
 from skitter.frontier.feed import bury_messages
 from skitter.frontier.offers import offer
 from skitter.frontier.wire import with_scores
+from skitter.identities import SCRAPY_REDIS, scrapy_redis_identity
 from skitter.model import Added, Request
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, spell_slot
-from skitter.scrapy.fingerprinter import scrapy_redis_fingerprint
 from skitter.scrapy.message import checked
 from skitter.scrapy.pickled import read_pickle
 from skitter.scrapy.values import pack
@@ -85,6 +85,7 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
     layout = Layout(order="lifo" if adoption.lifo else "fifo")
     frontier = await create_job(server, adoption.job, layout=layout)
     await set_adopted(frontier)
+    await note_fingerprinter(frontier, SCRAPY_REDIS)
     before = (await frontier.stats()).seen
     result, died = Adopted(job=adoption.job), set[str]()
     for key in await _rename(server, adoption.requests_key):
@@ -237,7 +238,7 @@ def _method(known: dict[str, Any]) -> str:
 
 def _fingerprint(known: dict[str, Any]) -> str:
     body = _bytes(known.get("body"))
-    return scrapy_redis_fingerprint(_method(known), known["url"], body)
+    return scrapy_redis_identity(known["url"], _method(known), body)
 
 
 def read_request(known: dict[str, Any], priority: int, *, unique: str) -> Request:

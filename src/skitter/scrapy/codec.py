@@ -17,7 +17,7 @@ from scrapy import Request as ScrapyRequest
 from skitter.errors import UsageError
 from skitter.model import Request
 from skitter.scrapy.callbacks import find_callback
-from skitter.scrapy.values import find_class, name_of, pack, refuse, unpack
+from skitter.scrapy.values import find_class, is_used, name_of, pack, refuse, unpack
 from skitter.settings import MAX_PRIORITY
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Codec:
 
     def _make(self, rest: dict[str, Any], **about: Any) -> ScrapyRequest:
         made = self._class(rest["class"], _is_request) if "class" in rest else ScrapyRequest
-        find = partial(self._class, is_fit=ItemAdapter.is_item_class)
+        find = partial(self._class, is_fit=self._is_item)
         values = {
             name: unpack(value, find, self._unpack_request)
             for name, value in rest.get("fields", {}).items()
@@ -162,8 +162,15 @@ class Codec:
         return method
 
     def _class(self, name: str, is_fit: Callable[[type], bool]) -> Any:
-        home = type(self.spider).__module__.partition(".")[0]
-        return find_class(name, home=home, is_fit=is_fit)
+        return find_class(name, home=self._home, is_fit=is_fit)
+
+    def _is_item(self, found: type) -> bool:
+        return ItemAdapter.is_item_class(found) and is_used(found, self._home)
+
+    @property
+    def _home(self) -> str:
+        """The project's own package."""
+        return type(self.spider).__module__.partition(".")[0]
 
 
 def _is_request(found: type) -> bool:

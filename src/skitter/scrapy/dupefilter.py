@@ -6,14 +6,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Self
 
+from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.request import RequestFingerprinter as ScrapyFingerprinter
 
 from skitter.errors import UsageError
+from skitter.identities import OURS, SCRAPY, scrapy_redis_identity
 from skitter.scrapy.compatibility import DUPEFILTER, DUPEFILTERS, refuse_overrides
-from skitter.scrapy.fingerprinter import scrapy_redis_fingerprint
+from skitter.scrapy.fingerprinter import RequestFingerprinter
 
 if TYPE_CHECKING:
-    from scrapy import Request, Spider
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
     from skitter.engine.memory import LinkMemory
@@ -59,7 +62,21 @@ class RFPDupeFilter(BaseDupeFilter):
         self.fingerprint = self._fingerprint_of_scrapy_redis  # type: ignore[method-assign]
 
     def _fingerprint_of_scrapy_redis(self, request: Request) -> bytes:
-        return bytes.fromhex(scrapy_redis_fingerprint(request.method, request.url, request.body))
+        return bytes.fromhex(scrapy_redis_identity(request.url, request.method, request.body))
+
+    def identify(self, url: str, method: str, body: bytes) -> str:
+        """The same for a request that did not come from Scrapy."""
+        return self.key_of(Request(url, method=method, body=body)).hex()
+
+    @property
+    def name(self) -> str:
+        """Its rule, for those who add requests without running Scrapy: identities.py. Empty: no
+        request is a duplicate."""
+        if type(self).request_fingerprint is not RFPDupeFilter.request_fingerprint:
+            return _full_name(type(self))
+        kind = type(self.fingerprinter)
+        known = {ScrapyFingerprinter: SCRAPY, RequestFingerprinter: OURS}
+        return known.get(kind) or _full_name(kind)
 
     def log(self, request: Request, spider: Spider) -> None:
         """Log every duplicate with DUPEFILTER_DEBUG, else only the first."""
@@ -78,6 +95,12 @@ class RFPDupeFilter(BaseDupeFilter):
 class NoDupeFilter(RFPDupeFilter):
     """DUPEFILTER_CLASS = scrapy.dupefilters.BaseDupeFilter: no request is a duplicate."""
 
+    name = ""
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
 
 def make_dupefilter(crawler: Crawler) -> RFPDupeFilter:
     """By DUPEFILTER_CLASS. Raises UsageError for one that the frontier cannot replace."""
@@ -85,7 +108,7 @@ def make_dupefilter(crawler: Crawler) -> RFPDupeFilter:
 
     named = crawler.settings.get("DUPEFILTER_CLASS")
     if isinstance(named, type):
-        named = f"{named.__module__}.{named.__qualname__}"
+        named = _full_name(named)
     if not named or named in DUPEFILTERS:
         kind = NoDupeFilter if named and named.endswith(".BaseDupeFilter") else RFPDupeFilter
         return kind.from_crawler(crawler)

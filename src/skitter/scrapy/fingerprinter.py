@@ -3,18 +3,15 @@ URLs are the same page. Tracking parameters and spelling variants of a URL do no
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter as ScrapyFingerprinter
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
-from w3lib.url import canonicalize_url
 
 from skitter.errors import BadURL
-from skitter.urls import fingerprint, identify
+from skitter.identities import our_identity, scrapy_redis_identity
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -38,17 +35,9 @@ class RequestFingerprinter:
 
     def _compute(self, request: Request) -> bytes:
         try:
-            canonical = identify(request.url).canonical
+            return bytes.fromhex(our_identity(request.url, request.method, request.body))
         except BadURL:
             return self._fallback.fingerprint(request)
-        number = fingerprint(canonical, method=request.method, body=request.body)
-        return int(number).to_bytes(8, "big")
-
-
-def scrapy_redis_fingerprint(method: str, url: str, body: bytes) -> str:
-    """As scrapy-redis 0.9 computes it: like Scrapy's, without headers."""
-    known = {"method": method, "url": canonicalize_url(url), "body": body.hex()}
-    return hashlib.sha1(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def identities(url: str) -> list[str]:
@@ -58,5 +47,5 @@ def identities(url: str) -> list[str]:
     return [
         scrapy_fingerprint(request).hex(),
         RequestFingerprinter().fingerprint(request).hex(),
-        scrapy_redis_fingerprint("GET", request.url, b""),
+        scrapy_redis_identity(request.url, "GET", b""),
     ]

@@ -9,7 +9,9 @@ request, and the address that answered is checked after it.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from skitter.errors import AddressRefused, BadURL
@@ -49,8 +51,13 @@ class GuardMiddleware:
         """Allow a start URL that names localhost or a private address literally; a file: URL allows
         all files."""
         self._schemes.add(_scheme(url))
-        if _is_http(url) and url not in self._seeds and len(self._seeds) < 1000:
-            self._seeds.add(url)
+        if _is_http(url) and len(self._seeds) < 1000:
+            with suppress(BadURL):  # it is refused when it is asked for
+                self._allow_seed(_without_login(url))
+
+    def _allow_seed(self, origin: str) -> None:
+        if origin not in self._seeds and Guard.for_seeds([origin]).allowed_hosts:
+            self._seeds.add(origin)
             self.guard = Guard.for_seeds(self._seeds, also=self._allowed)
 
     def process_request(self, request: Request, spider: Any = None) -> Awaitable[None] | None:
@@ -59,7 +66,7 @@ class GuardMiddleware:
         if whom is None:
             return None
         if reason := refusal_of_name(whom.name):
-            raise _refused(request.url, reason)
+            raise _refused(request.url, whom, reason)
         if request.meta.get("proxy"):
             return None  # the proxy resolves the name
         if self._names is not None:
@@ -67,20 +74,20 @@ class GuardMiddleware:
             self._places[request] = _place(whom)
             self._names.watch(_place(whom))
             return None
-        return self._look_up(request.url, whom.name)
+        return self._look_up(request.url, whom)
 
     def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
         self._stop_watching(request)
-        if self._to_judge(request) is None or request.meta.get("proxy"):
+        whom = self._to_judge(request)
+        if whom is None or request.meta.get("proxy"):
             return response
-        reason = refusal(str(response.ip_address)) if response.ip_address else None
-        if reason:
-            raise _refused(request.url, reason)
+        if response.ip_address and (reason := refusal(str(response.ip_address))):
+            raise _refused(request.url, whom, reason)
         return response
 
     def process_exception(self, request: Request, exception: Any, spider: Any = None) -> None:
         if reason := self._stop_watching(request):
-            raise _refused(request.url, reason) from exception
+            raise _refused(request.url, _read(request.url), reason) from exception
 
     def _check_scheme(self, url: str) -> None:
         """Scrapy also handles file:, FTP and S3: a link on a page must not trigger that."""
@@ -96,24 +103,27 @@ class GuardMiddleware:
         return self._names.forget(place) if self._names and place else None
 
     def _to_judge(self, request: Request) -> Authority | None:
-        """The authority to check; None: no check needed."""
+        """The authority to check; None: no check needed. Raises AddressRefused if it cannot be
+        read: clients repair and guess, so there is no telling where they would go."""
         if not _is_http(request.url):
             return None
         try:
-            whom = authority_of(request.url)
-        except BadURL:
-            return None  # the downloader refuses it too
+            whom = _read(request.url)
+        except BadURL as error:
+            raise AddressRefused(
+                request.url, f"its host cannot be checked: {error.reason}"
+            ) from None
         return None if self.guard.permits(whom) else whom
 
-    async def _look_up(self, url: str, name: str) -> None:
+    async def _look_up(self, url: str, whom: Authority) -> None:
         assert self._resolver is not None
         try:
-            addresses = await self._resolver.resolve(name)
-        except OSError:
+            addresses = await self._resolver.resolve(whom.name)
+        except (OSError, UnicodeError):
             return  # the downloader will report it
         for address in addresses:
             if reason := refusal(address):
-                raise _refused(url, reason)
+                raise _refused(url, whom, reason)
 
 
 def make_guard(crawler: Crawler, spider: Spider, engine: ScrapyEngine) -> GuardMiddleware | None:
@@ -201,6 +211,24 @@ def _place(whom: Authority) -> tuple[str, int]:
     return whom.name, int(whom.host_port.rpartition(":")[2])
 
 
-def _refused(url: str, reason: str) -> AddressRefused:
-    host = authority_of(url).host_port
-    return AddressRefused(url, f"{reason}: to allow it, add {host!r} to SKITTER_ALLOWED_HOSTS")
+def _without_login(url: str) -> str:
+    """The URL up to its path, as `urlsplit` divides it: Scrapy's clients go by that. Raises BadURL.
+
+    Credentials are legal in Scrapy, and the guard's own parser refuses them.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise BadURL(url, f"{error}.") from None
+    if "\\" in parts.netloc:  # where a browser ends the host, and Python does not
+        raise BadURL(url, "there is a backslash in its host.")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/"
+
+
+def _read(url: str) -> Authority:
+    return authority_of(_without_login(url))
+
+
+def _refused(url: str, whom: Authority, reason: str) -> AddressRefused:
+    word = whom.host_port
+    return AddressRefused(url, f"{reason}: to allow it, add {word!r} to SKITTER_ALLOWED_HOSTS")

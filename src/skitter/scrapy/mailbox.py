@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skitter.frontier.admin.items import RejectedItem
     from skitter.frontier.admin.refusals import Refusal
     from skitter.frontier.offers import Offer
+    from skitter.identities import Identify
     from skitter.metrics.recorder import Exchange
     from skitter.model import Lease, Response
 
@@ -222,3 +223,4 @@ class EngineCalls:
     send_ahead: Callable[[], None] = lambda: None  # links of slow pages
     drop: Callable[[list[Link]], None] = lambda duplicates: None
     statistics: Callable[[], Iterable[tuple[Any, ...]]] = list  # commands that send its stats
+    identify: Identify | None = None  # also from the node's thread; None: nothing is filtered

@@ -25,7 +25,9 @@ from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.adopted import is_adopted
+from skitter.frontier.admin.jobs import note_fingerprinter
 from skitter.frontier.admin.workers import Vitals
+from skitter.identities import SCRAPY_REDIS, scrapy_redis_identity
 from skitter.logs import ClusterLog
 from skitter.report import some
 from skitter.scrapy.absence import Absence
@@ -179,6 +181,7 @@ class Node:
         self.mailbox.scheduled = stats.pending + stats.delayed
         self.mailbox.run = await join_run(self.frontier, stats)
         self.mailbox.is_adopted = await is_adopted(self.frontier)
+        await self._tell_how_pages_are_identified()
         self.departures = Departures(frontier, Resolver())
         self.prefetch = Prefetch(self.frontier, self.options, self.mailbox)
         self.delivery = Delivery(
@@ -210,6 +213,14 @@ class Node:
         # In this order, before leasing: heartbeats decide whether the spare is granted or revoked.
         await self.pulse.beat()
         await self.housekeeping.share_or_spare()
+
+    async def _tell_how_pages_are_identified(self) -> None:
+        if self.calls.identify is None:
+            return
+        is_adopted = self.mailbox.is_adopted
+        self.frontier.identify = scrapy_redis_identity if is_adopted else self.calls.identify
+        name = SCRAPY_REDIS if is_adopted else self.options.fingerprinter
+        await note_fingerprinter(self.frontier, name)
 
     def _open_feed(self, feed: FeedOptions) -> FeedReader:
         return FeedReader(

@@ -52,6 +52,7 @@ class NodeOptions:
     stuck_s: float = DEFAULT_STUCK_S  # end the process if its engine hangs this long; 0: never
     blocked_rest_s: float = DEFAULT_BLOCKED_REST_S  # pause for a host that shows a block page
     start_s: float = DEFAULT_START_S  # how long a node that starts waits for its server
+    fingerprinter: str = ""  # identities.py; empty: nothing is filtered
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property

@@ -84,6 +84,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 class _Reader(pickle._Unpickler):  # the pure-Python one
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
     stack: list[Any]
+    read: Callable[[int], bytes]
 
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
@@ -111,6 +112,13 @@ class _Reader(pickle._Unpickler):  # the pure-Python one
     def build(self) -> None:
         self.stack.pop()  # attributes: plain values have none
 
+    def byte_array(self) -> None:
+        """The library makes room for any length that is stated."""
+        length = int.from_bytes(self.read(8), "little")
+        if length > MAX_BYTES:
+            _no("a bytearray that is longer than itself")
+        self.stack.append(bytearray(self.read(length)))
+
     def refuse(self) -> None:
         _no("an object of an old protocol")
 
@@ -126,6 +134,7 @@ _Reader.dispatch |= {
     pickle.NEWOBJ[0]: _Reader.make,
     pickle.NEWOBJ_EX[0]: _Reader.make_with_names,
     pickle.BUILD[0]: _Reader.build,
+    pickle.BYTEARRAY8[0]: _Reader.byte_array,
     **{code[0]: _Reader.refuse for code in (*_OLD, pickle.BINPERSID)},
 }
 

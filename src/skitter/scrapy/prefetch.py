@@ -6,8 +6,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from skitter.engine.leases import is_suspect
-from skitter.model import Failure, Lease, State
+from msgspec.structs import replace
+
+from skitter.engine.leases import exclude, is_suspect
+from skitter.model import Completion, Failure, Lease, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +54,8 @@ class Prefetch:
         self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
-            self.mailbox.ready.extend(await self._without_excluded(leased.leases))
+            wanted = await self._without_excluded(leased.leases)
+            self.mailbox.ready.extend(await self._identified(wanted))
             if self.options.prefetch:
                 self.mailbox.supplied = len(self.mailbox.ready) + len(self.mailbox.active)
             self.note_life()
@@ -64,15 +67,33 @@ class Prefetch:
         return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
 
     async def _without_excluded(self, leases: Sequence[Lease]) -> list[Lease]:
-        """Bury what the operator has excluded: Scrapy's engine does not check."""
-        limits, kept, given_up = self.frontier.options.limits, list[Lease](), list[Failure]()
+        """Set aside what the operator has excluded: Scrapy's engine does not check."""
+        limits, kept, excluded = self.frontier.options.limits, list[Lease](), list[Failure]()
         for lease in leases:
-            if why := limits.excludes(lease.url):
-                given_up.append(Failure(lease=lease, error=why))
+            if failure := exclude(lease, limits):
+                excluded.append(failure)
             else:
                 kept.append(lease)
-        if given_up:
-            await self.frontier.bury(given_up)
+        if excluded:
+            await self.frontier.bury(excluded)
+        return kept
+
+    async def _identified(self, leases: Sequence[Lease]) -> list[Lease]:
+        """Without those that were added before a node had told how pages are identified. They are
+        added again with their identity, and dropped if the crawl has seen them."""
+        if (identify := self.frontier.identify) is None:
+            return list(leases)
+        kept, again = list[Lease](), list[Completion]()
+        for lease in leases:
+            one = lease.request
+            if one.identity:
+                kept.append(lease)
+                continue
+            identity = identify(one.url, one.method, one.body)
+            link = replace(one, identity=identity, priority=lease.priority)
+            again.append(Completion(lease=lease, links=[link]))
+        if again:
+            await self.frontier.complete(again)
         return kept
 
     async def return_unused(self) -> None:

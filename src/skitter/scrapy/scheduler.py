@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -104,7 +105,8 @@ class Scheduler:
         self.df = make_dupefilter(self.crawler)
         self.df.memory = self.mailbox.memory
         self._filters = not isinstance(self.df, NoDupeFilter)
-        self.options = read_options(self.crawler.settings, spider)
+        options = read_options(self.crawler.settings, spider)
+        self.options = replace(options, fingerprinter=self.df.name)
         self.layout = self.options.layout
         self.engine = ScrapyEngine(self.crawler)
         self.codec = Codec(
@@ -142,6 +144,8 @@ class Scheduler:
         calls = EngineCalls(self._read_feed, self._send_ahead, self._drop)
         if isinstance(self.crawler.stats, RedisStatsCollector):
             calls.statistics = self.crawler.stats.begin(self.spider.name)
+        if self._filters:
+            calls.identify = self.df.identify
         return calls
 
     def _on_opened(self, opened: Deferred[None], error: BaseException | None) -> None:

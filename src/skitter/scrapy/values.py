@@ -96,7 +96,7 @@ def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
     """A class by name, from a loaded module or the project's own package `home`.
 
     A name from a database must not decide what is imported, still less what is called: some
-    classes, such as Popen, act when instantiated.
+    classes, such as Popen, act when instantiated. `is_fit` decides which may be.
     """
     module_name, _, path = name.partition(":")
     module = sys.modules.get(module_name)
@@ -108,9 +108,18 @@ def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
     if not isinstance(found, type) or not is_fit(found):
         raise UsageError(
             f"there is no item or request class {name} here: was it renamed, or is it from another "
-            "project?"
+            "project? The spider's module has to define it, or import it by name."
         )
     return found
+
+
+def is_used(kind: type, home: str) -> bool:
+    """Whether the project's own package defines the class, or imports it by name: libraries bring
+    hundreds of others, and making an instance runs their code."""
+    if kind.__module__.partition(".")[0] == home:
+        return True
+    ours = [one for name, one in [*sys.modules.items()] if name.partition(".")[0] == home]
+    return any(vars(one).get(kind.__name__) is kind for one in ours)
 
 
 def _pack_dict(value: Mapping[Any, Any], where: str, other: Packer) -> Any:

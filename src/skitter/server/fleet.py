@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.extras import install
 from skitter.frontier.sessions import LiveSession, live_sessions
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
@@ -48,6 +49,6 @@ def _status(site: Site, identity: str) -> Any:
         from skitter.celery.client import status
         from skitter.celery.factory import make_app
     except ImportError:
-        raise Refusal(501, "Celery is not installed: pip install 'skitter[celery]'.") from None
+        raise Refusal(501, f"Celery is not installed: {install('celery')}") from None
     site.celery = site.celery or make_app(site.where)
     return status(identity, app=site.celery)

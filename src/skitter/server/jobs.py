@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import msgspec
 
@@ -20,6 +21,7 @@ from skitter.server.problems import Refusal
 from skitter.server.query import Query
 from skitter.server.route import Rows
 from skitter.settings import Layout
+from skitter.sinks.destination import remove_store
 from skitter.watch import Overview
 
 log = logging.getLogger("skitter.server")
@@ -77,12 +79,18 @@ async def create(call: Call, body: NewJob) -> Overview:
 
 
 async def purge(call: Call, query: Confirmation) -> Purged:
-    """Remove a job with its queue, history and items. This cannot be undone."""
+    """Remove a job with its queue, history, items, and the store that its CSV or Parquet file was
+    written from, if that is here. This cannot be undone."""
     name = call.path("job")
     if query.confirm != name:
         raise Refusal(422, f"add `?confirm={name}`: this removes data.", field="confirm")
     frontier = await open_job(call.site.server, name, as_found=True)
-    return Purged(job=name, removed_keys=await purge_job(frontier))
+    directory = call.site.server.directory or Path(".skitter")
+
+    async def remove_rows() -> None:
+        remove_store(name, directory)
+
+    return Purged(job=name, removed_keys=await purge_job(frontier, meanwhile=remove_rows))
 
 
 async def workers(call: Call) -> Rows[Heartbeat]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from skitter.disk import state_dir
 from skitter.errors import DirectoryUnusable
 from skitter.frontier.admin.tokens import SHAPE, hash_of, list_tokens, new_token
-from skitter.valkey.trust import read_private
+from skitter.trust import read_private
 
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server

@@ -52,7 +52,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/actions", actions.actions),
     Route("GET", f"{JOB}/settings", settings.settings),
     Route("PATCH", f"{JOB}/settings", settings.change_settings, "operate"),
-    Route("POST", f"{JOB}/settings/preview", settings.preview_settings),
+    Route("POST", f"{JOB}/settings/preview", settings.preview_settings, "operate"),
     Route("GET", f"{JOB}/hosts", hosts.hosts),
     Route("PATCH", f"{JOB}/hosts/{{host}}", hosts.change_host, "operate"),
     Route("GET", f"{JOB}/sessions", fleet.sessions),

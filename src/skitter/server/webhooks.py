@@ -2,6 +2,8 @@
 
 Any number of servers may run; the one that holds a job's lease sends. Deliveries are stored on the
 frontier's server before they are sent, so that another server can take over if this one dies.
+Whoever writes there must not use us to talk to private hosts: which of them get messages is up to
+this process (`fetch.allow_hosts`), and a message is built when it is sent.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ import socket
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from skitter.engine.pulse import cancel_all
-from skitter.errors import FetchError, SkitterError
+from skitter.errors import AddressRefused, FetchError, SkitterError, shorten
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.guard import authority_of
 from skitter.frontier.admin import webhooks as store
@@ -37,7 +39,7 @@ from skitter.report import some
 from skitter.watch import Overview, Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
@@ -89,9 +91,9 @@ def wait_s(tries: int, chance: float) -> float:
 
 
 @asynccontextmanager
-async def sending(server: Server) -> AsyncIterator[Sender]:
+async def sending(server: Server, allow_hosts: Iterable[str] = ()) -> AsyncIterator[Sender]:
     """Send inside the block; at its end, send once more what is due."""
-    sender = Sender(server)
+    sender = Sender(server, Guard(frozenset(allow_hosts)))
     task = asyncio.create_task(sender.run())
     try:
         yield sender
@@ -108,6 +110,7 @@ class Sender:
     """Watches the jobs that have webhooks, and delivers."""
 
     server: Server
+    guard: Guard = field(default_factory=Guard)
     name: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
     _watcher: Watcher = field(init=False)
     _before: dict[str, Overview] = field(default_factory=dict)
@@ -148,7 +151,7 @@ class Sender:
             self._before[frontier.job] = look
         by_id = {hook.id: hook for hook in hooks}
         due = [one for one in await store.list_deliveries(frontier) if one.next_at <= look.at]
-        work = (self._deliver(frontier, by_id.get(one.webhook), one) for one in due[:AT_ONCE])
+        work = (self._deliver(frontier, by_id.get(one.webhook), one, look) for one in due[:AT_ONCE])
         await side_by_side(work)
 
     async def _notice(
@@ -161,9 +164,11 @@ class Sender:
         if set(now) != set(hook.told):
             await store.save_webhook(frontier, msgspec.structs.replace(hook, told=list(now)))
 
-    async def _deliver(self, frontier: Frontier, hook: Webhook | None, one: Delivery) -> None:
+    async def _deliver(
+        self, frontier: Frontier, hook: Webhook | None, one: Delivery, look: Overview
+    ) -> None:
         now = await frontier.server_time()
-        problem = await post(hook, one, at=int(now)) if hook else ""
+        problem = await post(Message(hook, one, look), self.guard, at=int(now)) if hook else ""
         if not problem:
             await store.end_delivery(frontier, one)
             return
@@ -181,31 +186,60 @@ class Sender:
         await store.save_delivery(frontier, later)
 
 
-def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> Delivery:
-    identity = secrets.token_hex(8)
+class _Said(msgspec.Struct, frozen=True):
+    """What is kept of a stored message."""
+
+    at: float = 0.0
+    detail: str = ""
+
+
+class Message(NamedTuple):
+    """A delivery, and what it takes to write it."""
+
+    hook: Webhook
+    delivery: Delivery
+    look: Overview
+
+    def body(self) -> bytes:
+        try:
+            said = msgspec.json.decode(self.delivery.body, type=_Said)
+        except msgspec.MsgspecError:
+            said = _Said()
+        return _body(self.delivery, said, self.look)
+
+
+def _body(one: Delivery, said: _Said, look: Overview) -> bytes:
     overview = msgspec.structs.replace(look, workers=(), log=())
-    said: dict[str, Any] = {"id": identity, "on": on, "job": look.job, "at": look.at}
-    body = msgspec.json.encode({**said, "detail": detail, "overview": overview}).decode()
-    return Delivery(id=identity, webhook=hook.id, on=on, body=body, next_at=look.at)
+    detail = shorten(said.detail, 2000)
+    head: dict[str, Any] = {"id": one.id, "on": one.on, "job": look.job, "at": said.at or look.at}
+    return msgspec.json.encode({**head, "detail": detail, "overview": overview})
 
 
-async def post(hook: Webhook, one: Delivery, *, at: int) -> str:
+def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> Delivery:
+    one = Delivery(id=secrets.token_hex(8), webhook=hook.id, on=on, body="", next_at=look.at)
+    body = _body(one, _Said(look.at, detail), look).decode()
+    return msgspec.structs.replace(one, body=body)
+
+
+async def post(message: Message, guard: Guard, *, at: int) -> str:
     """Return what went wrong; empty: delivered. Redirects are not followed."""
-    body = one.body.encode()
+    hook, body = message.hook, message.body()
     headers = {
         "content-type": "application/json",
-        "skitter-event": one.on,
-        "skitter-delivery": one.id,
+        "skitter-event": message.delivery.on,
+        "skitter-delivery": message.delivery.id,
         "skitter-signature": signature(hook.secret, at, body),
     }
-    allowed = frozenset({authority_of(hook.url).host_port} if hook.private else ())
+    request = Request(hook.url, method="POST", headers=headers, body=body)
     try:
-        async with HttpFetcher(TIMEOUTS, guard=Guard(allowed)) as fetcher:
-            answer = await fetcher.fetch(
-                Request(hook.url, method="POST", headers=headers, body=body)
-            )
+        whom = authority_of(hook.url)
+        async with HttpFetcher(TIMEOUTS, guard=guard) as fetcher:
+            answer = await fetcher.fetch(request)
+    except AddressRefused as error:
+        why = error.reason.partition(": to ")[0]
+        return f"{why}: to allow it, set SKITTER_ALLOW_HOSTS={whom.host_port} where the server runs"
     except FetchError as error:  # its text has all of the address
-        return f"{authority_of(hook.url).host}: {redact_text(error.reason)}"
+        return f"{whom.host}: {redact_text(error.reason)}"
     except SkitterError as error:
         return str(error)
     return "" if 200 <= answer.status < 300 else f"it answered {answer.status}"

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from skitter.errors import BadOption
 from skitter.settings.option import Table, option
+from skitter.settings.outbound import check_proxy
 
 PROJECT_URL: Final = "https://github.com/skitter/skitter"
 
@@ -73,6 +74,14 @@ class FetchOptions(Table):
     blocked_rest_s: float = option(
         60.0, "Seconds to leave a host alone after it showed a block page.", low=0, high=86_400
     )
+    proxy: str | None = option(
+        None,
+        "Send requests through this proxy, unless a [[proxy]] takes them; NO_PROXY exempts hosts. "
+        "Default: HTTP_PROXY and HTTPS_PROXY, if they are set.",
+        flag="--proxy",
+        takes="scheme://host:port, with http, https or socks5",
+        secret=True,
+    )
     # A broad crawl visits more hosts than a process may open files.
     max_idle_connections: int = option(
         256, "Connections to keep open per process.", low=1, high=2**16
@@ -110,6 +119,8 @@ class FetchOptions(Table):
             if not _is_header(value):
                 raise BadOption("headers", "(hidden)", f"one line of printable ASCII in {name}")
         _check_auth(self)
+        if self.proxy:
+            check_proxy(self.proxy)
 
     @property
     def max_body_bytes(self) -> int:

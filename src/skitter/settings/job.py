@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
@@ -19,6 +19,9 @@ from skitter.settings.safety import Safety
 from skitter.settings.visits import Visits
 from skitter.settings.widening import HOSTS, Widening, widening
 from skitter.urls import Canonical, shard_of
+
+if TYPE_CHECKING:
+    from skitter.model import Request
 
 MAX_PRIORITY = 1000
 #: The server needs half a second for this many items from one page.
@@ -89,7 +92,6 @@ class Retries(Table):
         low=0,
         high=86_400,
         flag="--retry-base",
-        in_run=False,
         field="retry_base_ms",
         in_lua=False,
     )
@@ -99,7 +101,6 @@ class Retries(Table):
         low=0,
         high=30 * 86_400,
         flag="--retry-cap",
-        in_run=False,
         field="retry_cap_ms",
         in_lua=False,
     )
@@ -127,8 +128,8 @@ class Limits(Table):
     )
     max_pending: int | None = _limit("Maximum URLs in the queue.")
     shape_budget: int | None = option(
-        30,
-        "Pages of one URL shape to fetch before they must yield items or new text.",
+        1000,
+        "Pages of one URL shape to fetch in their turn; more, up to 10 times as many, come last.",
         low=1,
         high=2**40,
     )
@@ -137,14 +138,24 @@ class Limits(Table):
     )
     exclude: str | None = option(
         None,
-        "Give up URLs that match one of these space-separated patterns before they are fetched.",
+        "Fetch no URL that matches one of these space-separated patterns.",
         in_lua=False,
+        repeats=True,
         takes="patterns such as /private/* or re:[?]sort=",
+    )
+    include: str | None = option(
+        None,
+        "Follow only links that match one of these space-separated patterns. Start URLs, and those "
+        "that are pushed, need not match.",
+        in_lua=False,
+        repeats=True,
+        takes="patterns such as /docs/* or re:/20[0-9]{2}/",
     )
     also_hosts: str | None = option(
         None,
         "Also follow links to these hosts, beyond the spider's scope.",
         in_lua=False,
+        repeats=True,
         takes=HOSTS,
     )
     also_include: str | None = option(
@@ -152,6 +163,7 @@ class Limits(Table):
         "Also follow links that match one of these patterns, on hosts in scope, if only the "
         "spider's own patterns refuse them.",
         in_lua=False,
+        repeats=True,
         takes="patterns such as /archive/* or re:/20[0-9]{2}/",
     )
     max_items_per_page: int = option(
@@ -171,13 +183,26 @@ class Limits(Table):
 
     def __post_init__(self) -> None:
         Table.__post_init__(self)  # super() does not work in a dataclass with slots
-        compile_patterns(self.exclude or "", option="exclude")
+        for name in ("exclude", "include"):
+            compile_patterns(getattr(self, name) or "", option=name)
         widening(self.also_hosts, self.also_include)
 
-    def excludes(self, url: str) -> str | None:
-        """Why a URL is to be dropped, if it is."""
-        pattern = first_match(self.exclude, url) if self.exclude else None
-        return f"it matches {pattern!r} of the option exclude" if pattern else None
+    def excludes(self, url: str, *, is_link: bool = True) -> str | None:
+        """Why a URL is not to be fetched, if it is not. What is no link need not match include."""
+        if self.exclude and (pattern := first_match(self.exclude, url)):
+            return f"it matches {pattern!r} of the option exclude"
+        if self.include and is_link and not first_match(self.include, url):
+            return "it matches no pattern of the option include"
+        return None
+
+    @property
+    def patterns(self) -> str:
+        """All that `excludes` depends on."""
+        return f"{self.exclude or ''}\n{self.include or ''}"
+
+    def excludes_request(self, request: Request) -> str | None:
+        """The same for a request that waits: what has no depth was not found by following."""
+        return self.excludes(request.url, is_link=request.depth > 0)
 
     @property
     def widening(self) -> Widening | None:
@@ -227,6 +252,8 @@ class Layout:
     by_domain: bool = False  # hosts of one registrable domain count as one: `politeness.per`
     #: Those hosts share a shard, and their cookies. False for jobs of older releases.
     domains_together: bool = False
+    #: How Scrapy nodes tell pages apart (identities.py). Empty: by URL, as our own workers do.
+    fingerprinter: str = ""
 
     def __post_init__(self) -> None:
         check_number("shards", self.shards, low=1, high=1024, whole=True)

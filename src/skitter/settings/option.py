@@ -30,14 +30,14 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     help: str
     low: float | None = None
     high: float | None = None
-    flag: str = ""  # may list aliases; empty: derived from the name, and not a flag of `run`
-    in_run: bool = True  # a flag of `run`, `worker` and `crawl`
+    flag: str = ""  # may list aliases; empty: derived from the name, for options of a job only
     variable: str = ""  # in the environment; empty: SKITTER_TABLE_NAME
     field: str = ""  # on the server; empty: the option's name, in milliseconds if it is in seconds
     host: str = ""  # the per-host option of the same meaning; empty: there is none
     in_lua: bool = True  # read by scripts; otherwise only by workers
     takes: str = ""  # what it accepts, if the type does not tell
     secret: bool = False
+    repeats: bool = False  # words with spaces between them: its flag may be given more than once
 
 
 def option(default: Any, help: str, **facts: Any) -> Any:

@@ -37,3 +37,8 @@ class QualityOptions(Table):
         "On bad quality: warn, fail (run exits with 1), or pause the crawl at once and fail.",
         flag="--on-bad",
     )
+    on_empty: Literal["warn", "fail"] = option(
+        "fail",
+        "If a spider that yields items has stored none: warn, or fail (run exits with 1).",
+        flag="--on-empty",
+    )

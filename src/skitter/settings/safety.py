@@ -17,7 +17,6 @@ class Safety(Table):
         "When URLs and results count as stored: when the primary has them, or when a replica "
         "has them too.",
         flag="--durability",
-        in_run=False,
         in_lua=False,
     )
 

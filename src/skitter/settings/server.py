@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 FILE = "skitter.toml"
 PROJECT = "pyproject.toml"
+#: A variable that names another file, whoever owns it.
+NAMED = "SKITTER_CONFIG"
 #: What a pyproject.toml with a table tool.skitter contains, in one of the ways to write it. Parsing
 #: a long one is slow.
 _OURS = re.compile(
@@ -38,8 +41,16 @@ class Settings(Table):
     )
 
 
+def named() -> str:
+    """The file that the environment names instead."""
+    return os.environ.get(NAMED, "")
+
+
 def files() -> Iterator[Path]:
     """Files that may have settings, from the working directory upwards."""
+    if chosen := named():
+        yield Path(chosen).expanduser().absolute()
+        return
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was deleted

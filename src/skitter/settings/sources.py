@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import stat
 import tomllib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -14,9 +16,11 @@ from typing import Any, TypeVar
 from skitter.errors import BadOption, UsageError, did_you_mean
 from skitter.settings.config import Config
 from skitter.settings.fetch import FetchOptions, check_ca_file
+from skitter.settings.job import JOB_OPTIONS
 from skitter.settings.option import Option, Table, options_of
+from skitter.settings.outbound import outbound_of
 from skitter.settings.proxy import Route, make_route
-from skitter.settings.server import FILE, PROJECT, Settings, files
+from skitter.settings.server import NAMED, PROJECT, Settings, files, named
 from skitter.settings.tables import TABLES
 
 PROXY = "proxy"
@@ -24,6 +28,8 @@ DEFAULT = "default"
 OPTIONS: dict[str, Option] = {
     one.key: one for name, table in TABLES.items() for one in options_of(table, name)
 }
+#: Those with a flag in commands that crawl: every option of a job, and of the others some.
+FLAGGED = tuple(one for one in OPTIONS.values() if one.declared.flag or one in JOB_OPTIONS)
 T = TypeVar("T", bound=Table)
 #: A value, and where it came from.
 Found = dict[str, tuple[Any, str]]
@@ -42,10 +48,12 @@ def resolve(
     file = find_file()
     found = ChainMap(*_layers(given or {}, file, job), _of(spider or {}))
     tables = {name: _table(table, name, found) for name, table in TABLES.items()}
+    outbound_of(getattr(tables["fetch"], "proxy", None), os.environ)  # before a crawl begins
     origins = {key: found[key][1] if key in found else DEFAULT for key in OPTIONS}
     return Config(
         **tables,  # type: ignore[arg-type]
-        proxies=file.proxies(job) if file else (),
+        # What is named by hand takes the place of what is configured.
+        proxies=file.proxies(job) if file and "fetch.proxy" not in (given or {}) else (),
         origins=origins,
         explicit=frozenset(given or {}),
     )
@@ -57,7 +65,7 @@ def _layers(given: Mapping[str, Any], file: File | None, job: str = "") -> list[
 
 
 def _flag(one: Option) -> str:
-    return f"flag {one.flag if one.declared.flag and one.declared.in_run else f'-s {one.key}'}"
+    return f"flag {one.flag if one in FLAGGED else f'-s {one.key}'}"
 
 
 def _table(table: type[T], name: str, found: Mapping[str, tuple[Any, str]]) -> T:
@@ -219,38 +227,54 @@ class File:
 
 
 def find_file() -> File | None:
-    """The nearest one. In parent folders, only a file owned by us or root: anyone who can write to
-    /tmp must not choose other people's proxies."""
-    for path in files():
-        if file := _load(path):
-            if path.parent != Path.cwd():
-                _check_owner(path)
-            return file
-    return None
+    """The nearest one."""
+    return next(filter(None, map(_load, files())), None)
 
 
-def _check_owner(path: Path) -> None:
-    if (owner := path.stat().st_uid) not in (0, os.geteuid()):
-        raise UsageError(
-            f"{path} belongs to another user (uid {owner}), and its settings decide where requests "
-            f"and items go: copy it here if you trust it, or write a {FILE} of your own here."
-        )
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    """Only a file that nobody but us or root can write: anyone who can write to /tmp must not
+    choose other people's proxies and browsers. An absolute path in SKITTER_CONFIG was chosen."""
+    if Path(named()).is_absolute():
+        return
+    place = shlex.quote(str(path))
+    owners = {found.st_uid, path.lstat().st_uid}  # also of a link
+    open_to = stat.S_IWOTH if found.st_gid in (0, os.getegid()) else stat.S_IWOTH | stat.S_IWGRP
+    if strangers := owners - {0, os.geteuid()}:
+        why, remedy = f"belongs to another user (uid {min(strangers)})", ""
+    elif found.st_mode & open_to:
+        why = f"can be written by other users (mode {stat.S_IMODE(found.st_mode):o})"
+        remedy = f"run `chmod go-w {place}` or "
+    else:
+        return
+    raise UsageError(
+        f"{path} {why}, and its settings decide which programs run and where requests and items "
+        f"go: if you trust it, {remedy}set {NAMED}={place}; if not, work in another folder."
+    )
 
 
 def _load(path: Path) -> File | None:
     """None: a pyproject.toml that does not mention us."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as opened:
+            found, text = os.fstat(opened.fileno()), opened.read().decode()
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == PROJECT:  # not ours to check
             return None
         raise UsageError(f"{path} is not TOML: {error}.") from None
-    except PermissionError:
+    except (PermissionError, FileNotFoundError, IsADirectoryError) as error:
+        if named():
+            raise UsageError(
+                f"{NAMED} names {path}, which cannot be read ({error.strerror}): unset it, or "
+                "correct it."
+            ) from None
         return None
     if path.name == PROJECT:
         tables = tables.get("tool", {}).get("skitter")
-    return None if tables is None else File(path, text, tables)
+    if tables is None:
+        return None
+    _check_owner(path, found)
+    return File(path, text, tables)
 
 
 def _guess(name: str, known: Mapping[str, Any]) -> str:

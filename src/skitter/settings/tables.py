@@ -57,8 +57,10 @@ class Workers(Table):
         30.0, "End a process that one page has held up for this many seconds.",
         low=1, high=3600, variable="SKITTER_STUCK_S",
     )  # fmt: skip
-    # A page that arrived incomplete once may be whole the next time.
-    handler_tries: int = option(2, "Attempts for a page whose handler fails.", low=1, high=100)
+    handler_tries: int = option(
+        2, "Attempts for a page whose handler fails over a network or an unknown error.",
+        low=1, high=100,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         Table.__post_init__(self)

@@ -12,7 +12,7 @@ DAY_S = 86_400.0
 
 
 def _interval(default: float, help: str) -> Any:
-    return option(default, help, low=1, high=3650 * DAY_S, in_lua=False, in_run=False)
+    return option(default, help, low=1, high=3650 * DAY_S, in_lua=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

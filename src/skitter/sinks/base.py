@@ -34,11 +34,12 @@ class Sink(Protocol):
     def description(self) -> str:
         """What and where it is, without a password."""
 
-    async def write(self, rows: Sequence[Result]) -> None:
+    async def write(self, rows: Sequence[Result]) -> int | None:
         """Store the rows; return once they would survive a power cut.
 
-        A row is identified by (job, fingerprint, index): writing it again updates it. If this
-        raises, some of the rows may have been stored: write the same rows again.
+        A row is identified by (job, fingerprint, index): writing it again updates it, unless it is
+        of an earlier visit. Returns how many stored rows it replaced, if it knows. If this raises,
+        some of the rows may have been stored: write the same rows again.
         """
 
     async def forget(self, pages: Sequence[Result]) -> None:
@@ -60,7 +61,7 @@ class Store(Protocol):
     def description(self) -> str:
         """What and where it is, without a password."""
 
-    def write(self, results: Sequence[Result]) -> None:
+    def write(self, results: Sequence[Result]) -> int | None:
         """As `Sink.write`. Raise SinkAway to be retried, RowsRefused for rows that can never be
         stored; anything else ends the loader."""
 
@@ -76,6 +77,18 @@ class Prunable(Protocol):
 
     def forget(self, pages: Sequence[Result]) -> None:
         """As `Sink.forget`: remove everything stored for these pages."""
+
+
+@runtime_checkable
+class Clearable(Protocol):
+    """A store that knows its rows, and can start over."""
+
+    def count(self) -> int:
+        """How many rows of the job there are."""
+
+    def clear(self, *, drop: bool = False) -> int:
+        """Remove the rows of the job, and nobody else's; return how many there were. `drop`: and
+        their table, if it is the job's alone."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -137,9 +150,9 @@ class MissingExtra(UsageError):
     """An optional library is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs a library that is not installed: pip install 'skitter[{extra}]'"
-        )
+        from skitter.extras import install  # slow to import, and rarely needed
+
+        super().__init__(f"{what} needs a library that is not installed: {install(extra)}")
         self.extra = extra
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skitter.errors import SkitterError
 from skitter.settings import check_job_name
-from skitter.sinks.base import Prunable
-from skitter.sinks.export import Target, export
+from skitter.sinks.base import Clearable, Prunable
+from skitter.sinks.export import Target, export, export_types
 from skitter.sinks.receipts import Receipts
-from skitter.sinks.registry import find_type, is_local, open_store, place_of
+from skitter.sinks.registry import find_type, is_local, load, open_database, open_store, place_of
 from skitter.sinks.thread import open_on_thread
+from skitter.trust import check_known, make_ours
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,7 +38,20 @@ async def open_sink(
 
 def store_of(job: str, directory: Path) -> Path:
     """The database in Skitter's directory for a job whose output file is written in one go."""
-    return directory.absolute() / "stores" / f"{check_job_name(job)}.db"
+    store = directory.absolute() / "stores" / f"{check_job_name(job)}.db"
+    if store.exists():
+        check_known(directory)
+    return store
+
+
+def remove_store(job: str, directory: Path) -> Path | None:
+    """Remove it with its journal; None: there was none."""
+    store = store_of(job, directory)
+    if not store.exists():
+        return None
+    for end in ("-wal", "-shm", ""):  # the file itself last: killed before that, it goes next time
+        store.with_name(store.name + end).unlink(missing_ok=True)
+    return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,7 @@ class Destination:
     def check(self) -> None:
         """Raise BadSink, as far as can be known without opening it."""
         if self.is_whole:
+            load(find_type(self.dsn).whole)  # before the crawl: MissingExtra
             self._target.check()
             self._target.check_folder()
 
@@ -78,13 +94,39 @@ class Destination:
     async def open(self) -> AsyncIterator[Sink]:
         self.check()
         if self.is_whole:
-            Path(self.store).parent.mkdir(parents=True, exist_ok=True)
+            make_ours(self.directory)
+            Path(self.store).parent.mkdir(exist_ok=True)
         async with open_sink(self.store, job=self.job, prunes=self.prunes) as sink:
             yield sink
 
+    async def count(self) -> int | None:
+        """How many rows of the job it has; None: unknown, as it is away or cannot say."""
+        if self.is_missing:
+            return 0
+        kind = open_database if find_type(self.store).is_database else open_store
+        with suppress(SkitterError):
+            async with open_on_thread(partial(kind, self.store, job=self.job)) as sink:
+                if isinstance(sink.store, Clearable):
+                    return await sink.run(sink.store.count)
+        return None
+
+    async def clear(self) -> int | None:
+        """Remove the rows of the job, and return how many there were; None: that cannot be done
+        there. A file that is written at the end stays until then."""
+        if self.is_missing:
+            return 0
+        async with open_on_thread(partial(open_store, self.store, job=self.job)) as sink:
+            if isinstance(sink.store, Clearable):
+                return await sink.run(partial(sink.store.clear, drop=self.is_whole))
+        return None
+
     async def finish(self) -> int | None:
         """Write the file and return its number of rows; None if rows were written as they came."""
-        return await export(self.store, self._target, job=self.job) if self.is_whole else None
+        if not self.is_whole:
+            return None
+        rows = await export(self.store, self._target, job=self.job)
+        await export_types(self.store, self._target, job=self.job)
+        return rows
 
     @property
     def _target(self) -> Target:

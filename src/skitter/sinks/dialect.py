@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
+from sqlalchemy import Text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -37,6 +39,9 @@ class Dialect(Protocol):
     away: str  # what to say when it accepts no rows
     types: ClassVar[dict[Kind, TypeEngine[Any]]]
     wire: ClassVar[dict[Kind, Callable[[Any], Any]]]  # converts kinds before they are sent
+    rows_of_pages: ClassVar[str]  # a query; `pages` is a JSON list
+    row_id: ClassVar[str] = "_id"  # as it compares byte by byte
+    id_type: ClassVar[TypeEngine[Any]] = Text()
 
     def open(self) -> Engine: ...
 
@@ -60,12 +65,16 @@ class Dialect(Protocol):
     ) -> None:
         """Run the statement for these rows."""
 
-    def begin_write(self, connection: Connection, table: str) -> None:
-        """Freeze the table's shape until the transaction ends."""
+    def begin_write(self, connection: Connection, table: str, *, alone: bool) -> None:
+        """Freeze the table's shape until the transaction ends. `alone`: nobody else writes it."""
         return None
 
     def begin_change(self, connection: Connection, table: str) -> None:
         """Keep others from changing the shape until the transaction ends."""
+        return None
+
+    def index_pages(self, connection: Connection, table: str) -> None:
+        """Index a table of an earlier release, to find the rows of a page."""
         return None
 
     def add_columns(

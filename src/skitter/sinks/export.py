@@ -1,7 +1,8 @@
 """Write the rows of a database to a file: either the old file or the new one exists, never half.
 
-The rows go to a draft beside the file, which is then renamed. The draft is locked: the second of
-two exports to one file waits, so older rows never replace newer ones.
+The rows go to a draft beside the file, which is then renamed. Its name is random and new: whoever
+can write to that folder cannot have put a link there. A second file is locked: the second of two
+exports to one file waits, so older rows never replace newer ones.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from glob import escape
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skitter.sinks.base import BadSink, SinkAway
 from skitter.sinks.disk import sync_directory, why_not_written
@@ -23,6 +25,7 @@ from skitter.sinks.ledger import state_path
 from skitter.sinks.registry import COPY_FILES, find_type, load, open_database
 from skitter.sinks.rows import row_of
 from skitter.sinks.thread import open_on_thread
+from skitter.sinks.types import types_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from skitter.sinks.base import FileFormat
     from skitter.sinks.receipts import Receipts
     from skitter.sinks.sql import SqlTable
+    from skitter.sinks.types import OfType
+
+    Readable = SqlTable | OfType
 
 _BATCH = 500
 _LOOK_AGAIN_S = 0.1
@@ -49,8 +55,15 @@ class Target:
     csv_safe: bool = True
 
     @property
-    def draft(self) -> Path:
+    def lock(self) -> Path:
         return self.path.with_name(f".{self.path.name}.draft")
+
+    def new_draft(self) -> Path:
+        return self.path.with_name(f"{self.lock.name}-{os.urandom(8).hex()}")
+
+    def stale_drafts(self) -> Iterator[Path]:
+        """Of exports that were killed. For whoever has the lock."""
+        return self.path.parent.glob(escape(f"{self.lock.name}-") + "?" * 16)
 
     def format(self) -> type[FileFormat]:
         try:
@@ -101,36 +114,51 @@ class Target:
 
 async def export(dsn: str, target: Target, *, job: str, table: str | None = None) -> int:
     """Write the job's current rows. Returns how many there are."""
+    async with open_on_thread(partial(open_database, dsn, job=job, table=table)) as source:
+        return await _export(source, source.store, target)
+
+
+async def export_types(dsn: str, target: Target, *, job: str) -> None:
+    """If its items are of several types: a file for each, such as shop.book.csv of shop.csv."""
+    async with open_on_thread(partial(open_database, dsn, job=job)) as source:
+        for one in await source.run(types_of, source.store):
+            path = target.path.with_suffix(f".{one.name}{target.path.suffix}")
+            await _export(source, one, replace(target, path=path))
+
+
+async def _export(source: Any, table: Readable, target: Target) -> int:
     target.check()
     target.check_folder()
-    rows = 0
-    async with open_on_thread(partial(open_database, dsn, job=job, table=table)) as source:
-        steps = _write(source.store, target)
-        try:
-            while (some := await source.run(next, steps, None)) is not None:
-                rows += some
-        finally:
-            await source.run(steps.close)
+    rows, steps = 0, _write(table, target)
+    try:
+        while (some := await source.run(next, steps, None)) is not None:
+            rows += some
+    finally:
+        await source.run(steps.close)
     return rows
 
 
-def _write(table: SqlTable, target: Target) -> Generator[int]:
+def _write(table: Readable, target: Target) -> Generator[int]:
     """Runs in steps, so that it can be cancelled; each yields how many rows it wrote."""
     with _errors(target.path):
-        while (file := _lock(target.draft)) is None:
+        while (lock := _lock(target.lock)) is None:
             yield 0
             time.sleep(_LOOK_AGAIN_S)
-        with file:
+        with lock:
+            for stale in target.stale_drafts():
+                stale.unlink(missing_ok=True)
+            draft = target.new_draft()
             try:
-                yield from _fill(file, table, target)
-                target.check()  # again: somebody may have put a file there
-                _publish(file, target)
-            except BaseException:
-                target.draft.unlink(missing_ok=True)  # a full disk needs the room
-                raise
+                with draft.open("xb") as file:
+                    yield from _fill(file, table, target)
+                    target.check()  # again: somebody may have put a file there
+                    _publish(file, draft, target)
+            finally:
+                draft.unlink(missing_ok=True)  # a full disk needs the room
+                target.lock.unlink(missing_ok=True)
 
 
-def _fill(file: BinaryIO, table: SqlTable, target: Target) -> Iterator[int]:
+def _fill(file: BinaryIO, table: Readable, target: Target) -> Iterator[int]:
     writer: FileFormat | None = None
     for page in table.read(batch=_BATCH):
         writer = writer or target.format()(file, page.columns, safe=target.csv_safe)
@@ -140,20 +168,22 @@ def _fill(file: BinaryIO, table: SqlTable, target: Target) -> Iterator[int]:
         writer.close()
 
 
-def _lock(draft: Path) -> BinaryIO | None:
-    """The draft, empty; None while another process holds it. A killed process holds no lock."""
-    file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+def _lock(path: Path) -> BinaryIO | None:
+    """The file, which is never written; None while another process holds it. A killed process holds
+    no lock."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, f"{path.name} is a link, which Skitter never creates: remove it")
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Its previous holder may have renamed it by now.
-        if os.path.samestat(os.fstat(file.fileno()), draft.stat()):
-            file.truncate(0)
+        # Its previous holder may have removed it by now.
+        if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
             return file
     file.close()
     return None
 
 
-def _publish(file: BinaryIO, target: Target) -> None:
+def _publish(file: BinaryIO, draft: Path, target: Target) -> None:
     file.flush()
     if target.path.exists():
         os.fchmod(file.fileno(), stat.S_IMODE(target.path.stat().st_mode))
@@ -161,7 +191,7 @@ def _publish(file: BinaryIO, target: Target) -> None:
     written = os.fstat(file.fileno())
     if target.receipts:
         target.receipts.add(target.path, written)
-    target.draft.replace(target.path)
+    draft.replace(target.path)
     sync_directory(target.path.parent)
     if target.receipts:
         target.receipts.keep_only(target.path, written)

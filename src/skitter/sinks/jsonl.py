@@ -7,14 +7,19 @@ Until then the last line with an `_id` is the current one.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
 
 from skitter.sinks.base import BadSink, FileFormat
 from skitter.sinks.disk import sync_directory
 from skitter.sinks.ledger import Ledger, Place
 from skitter.sinks.rows import rows_of
+from skitter.sinks.visits import fresh_of, page_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -57,13 +62,47 @@ class JsonlFile:
         # Read each time: after a failed commit only the ledger knows the state.
         return int(self._ledger.fact("size", 0))
 
-    def write(self, results: Sequence[Result]) -> None:
-        lines = {row.id: row.line + b"\n" for row in rows_of(results)}
+    def write(self, results: Sequence[Result]) -> int:
+        rows = rows_of(results)
         with self._ledger.guard():
+            rows = fresh_of(rows, self._known_times(rows)).rows
+            lines = {row.id: row.line + b"\n" for row in rows}
             known = self._ledger.digests(list(lines))
         new = {name: line for name, line in lines.items() if known.get(name) != digest(line)}
+        updated = len(new.keys() & known.keys())
         if new:
-            self._append(new, stale=len(new.keys() & known.keys()))
+            self._append(new, stale=updated)
+        return updated
+
+    def _known_times(self, rows: Sequence[Row]) -> dict[str, datetime]:
+        """When the row of each page that was written last was fetched, by id."""
+        self._ledger.settle()
+        places = [self._ledger.last_of(page) for page in {page_of(row.id) for row in rows}]
+        if not any(places) or not self._path.exists():
+            return {}
+        found: dict[str, datetime] = {}
+        with self._path.open("rb") as file:
+            for place in filter(None, places):
+                file.seek(place.at)
+                with suppress(msgspec.MsgspecError):  # changed from outside
+                    found[place.id] = _stamp(file.read(place.size))
+        return found
+
+    def clear(self, *, drop: bool = False) -> int:
+        """Remove all rows; return how many there were. The ledger goes first: if killed in
+        between, the next opening truncates the file."""
+        with self._ledger.guard():
+            rows = self._ledger.count()
+            self._ledger.settle()
+            self._ledger.forget()
+            if self._path.exists():
+                os.truncate(self._path, 0)
+        return rows
+
+    def count(self) -> int:
+        """How many rows there are."""
+        with self._ledger.guard():
+            return self._ledger.count()
 
     def _append(self, lines: dict[str, bytes], *, stale: int) -> None:
         """Append lines, by the ids of their rows; `stale` of them replace others."""
@@ -136,7 +175,8 @@ class JsonlFile:
     def _write_draft(self) -> int:
         draft = self._ledger.draft
         try:
-            with draft.open("wb") as new, self._path.open("rb") as old:
+            draft.unlink(missing_ok=True)  # perhaps a link: a new file never is
+            with draft.open("xb") as new, self._path.open("rb") as old:
                 self._ledger.replace(self._copy(old, new))
                 new.flush()
                 os.fsync(new.fileno())
@@ -179,6 +219,14 @@ class JsonlFormat(FileFormat):
 
     def write(self, rows: Sequence[Row]) -> None:
         self._file.writelines(row.line + b"\n" for row in rows)
+
+
+class _Stamp(msgspec.Struct, rename=lambda name: f"_{name}"):
+    fetched_at: datetime
+
+
+def _stamp(line: bytes) -> datetime:
+    return msgspec.json.decode(line, type=_Stamp).fetched_at
 
 
 def digest(line: bytes) -> bytes:

@@ -36,6 +36,9 @@ _TABLES = """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
     CREATE TABLE places (id TEXT PRIMARY KEY, at INTEGER, size INTEGER, digest BLOB) WITHOUT ROWID;
 """
+_LAST = """
+    SELECT id, at, size, digest FROM places WHERE id > ? AND id < ? ORDER BY at DESC LIMIT 1
+"""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ALIEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
@@ -145,6 +148,15 @@ class Ledger:
         """All current rows, in the order of the output."""
         cursor = self._db.execute("SELECT id, at, size, digest FROM places ORDER BY at, size")
         return map(Place._make, cursor)
+
+    def last_of(self, page: str) -> Place | None:
+        """The row of a page that was written last."""
+        found = self._db.execute(_LAST, (f"{page}-", f"{page}.")).fetchone()
+        return None if found is None else Place._make(found)
+
+    def count(self) -> int:
+        found: int = self._db.execute("SELECT count(*) FROM places").fetchone()[0]
+        return found
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:

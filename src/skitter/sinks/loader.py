@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from skitter.errors import SkitterError
@@ -39,8 +40,11 @@ class ItemSource(Protocol):
         An unacknowledged result is delivered again, to this loader or another.
         """
 
-    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
-        """These are stored; the others were dropped or rejected. Safe to repeat."""
+    async def acknowledge(
+        self, stored: Sequence[Result], others: Sequence[Result], *, updated: int = 0
+    ) -> None:
+        """These are stored; the others were dropped or rejected. `updated`: how many rows were
+        there before. Safe to repeat."""
 
     async def keep(self, results: Sequence[Result]) -> None:
         """These are in progress: other loaders should not claim them."""
@@ -54,12 +58,14 @@ class LoadHooks:
     whose transform raises, or that the sink can never store, is passed unchanged to `on_rejected`,
     at least once, and then acknowledged: when the hook returns, it must have saved the result.
     `on_state` is called on changes only, `on_stored` for each batch: number of results, seconds.
+    `is_over`, asked after each batch: nothing more will come, so the loader ends.
     """
 
     transform: Transform | None = None
     on_rejected: OnRejected = ignore
     on_state: Callable[[LoadState], None] = ignore
     on_stored: Callable[[int, float], None] = ignore
+    is_over: Callable[[], Awaitable[bool]] | None = None
 
 
 async def load(
@@ -70,8 +76,8 @@ async def load(
     hooks: LoadHooks | None = None,
     pace: LoadPace | None = None,
 ) -> int:
-    """Load until `stop` is set, and return how many rows were written: a transform may make
-    several from one result. Retry temporary errors forever; raise others.
+    """Load until `stop` is set or all is over, and return how many rows were written: a transform
+    may make several from one result. Retry temporary errors forever; raise others.
 
     What is written gets acknowledged: if `stop` is set while the sink is away, or before slow
     transforms are done, the rest stays with the source.
@@ -83,6 +89,8 @@ async def load(
         results = await loader.gather()
         if results:
             await loader.finish(results)
+            if await loader.is_over():
+                break
     return loader.written
 
 
@@ -136,7 +144,8 @@ class _Loader:
     rest: list[Result] = field(default_factory=list)  # read but not yet transformed
 
     async def gather(self) -> list[Result]:
-        """The rest of the last batch; else a full batch, or what arrived within `linger_s`."""
+        """The rest of the last batch; else a full batch, or what arrived within `linger_s`, or
+        until no more came."""
         if self.rest:
             return self.rest
         results: list[Result] = []
@@ -144,16 +153,29 @@ class _Loader:
         try:
             while len(results) < self.pace.batch:
                 limit = self.pace.batch - len(results)
-                found = await self.retry(self.source.read, limit, wait_s)
-                if found and not results:
+                found = await self.retry(self._read, limit, wait_s)
+                if not results:
                     deadline = time.monotonic() + self.pace.linger_s
                 results += found
-                wait_s = deadline - time.monotonic()
-                if wait_s <= 0 or self.retry.stop.is_set():
+                wait_s = min(self.pace.quiet_s, deadline - time.monotonic())
+                if not found or wait_s <= 0 or self.retry.stop.is_set():
                     break
         except Stopped:
             pass  # what was read can still be stored
         return results
+
+    async def _read(self, limit: int, wait_s: float) -> list[Result]:
+        """None if told to stop first: what a cancelled read was given comes back, to a later
+        loader."""
+        reading = asyncio.ensure_future(self.source.read(limit, wait_s))
+        stopping = asyncio.ensure_future(self.retry.stop.wait())
+        try:
+            await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else []
+        finally:
+            reading.cancel()
+            stopping.cancel()
+            await asyncio.gather(reading, stopping, return_exceptions=True)
 
     async def finish(self, results: list[Result]) -> None:
         """Store and acknowledge those transformed within `transform_s`, and keep the rest; if told
@@ -163,18 +185,24 @@ class _Loader:
         began = time.perf_counter()
         try:
             with self.spans.load(len(batch.rows)):
-                await self._write(batch)
+                updated = await self._write(batch)
                 if batch.emptied:
                     await self.retry(self.sink.forget, batch.emptied)
             took_s = time.perf_counter() - began
             for origin, error in batch.rejected.values():
                 await self.retry(self._reject, origin, error)
             stored, others = batch.sorted()
-            await self.retry(self.source.acknowledge, stored, others)
+            await self.retry(partial(self.source.acknowledge, updated=updated), stored, others)
         except Stopped:
             return
         self.hooks.on_stored(len(stored), took_s)
         self.written += len(batch.rows)
+
+    async def is_over(self) -> bool:
+        try:
+            return bool(self.hooks.is_over and await self.retry(self.hooks.is_over))
+        except Stopped:
+            return True
 
     async def _transform(self, results: list[Result]) -> _Batch:
         transform = self.hooks.transform
@@ -213,11 +241,11 @@ class _Loader:
         with suppress(SkitterError):  # then another loader repeats the work, which is harmless
             await self.source.keep(results)
 
-    async def _write(self, batch: _Batch) -> None:
+    async def _write(self, batch: _Batch) -> int:
+        """Returns how many rows were replaced."""
         while batch.rows:
             try:
-                await self.retry(self.sink.write, [row for _, row in batch.rows])
-                return
+                return await self.retry(self.sink.write, [row for _, row in batch.rows]) or 0
             except RowsRefused as error:
                 reasons = {id(row): reason for row, reason in error.refused}
                 before = len(batch.rows)
@@ -227,6 +255,7 @@ class _Loader:
                 batch.rows = [each for each in batch.rows if id(each[1]) not in reasons]
                 if len(batch.rows) == before:
                     raise  # the sink names rows that we did not send
+        return 0
 
     async def _reject(self, result: Result, error: Exception) -> None:
         kept = self.hooks.on_rejected(result, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,9 +21,10 @@ from sqlalchemy import (
     func,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.dialect import Dialect, FailureKind
@@ -32,8 +34,8 @@ from skitter.sinks.sql import SqlTable, table_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy import Connection, Engine, Table
-    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+    from sqlalchemy import URL, Connection, Engine, Table
+    from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
     from skitter.sinks.base import Row
@@ -41,9 +43,14 @@ if TYPE_CHECKING:
     from skitter.sinks.shape import FieldColumn
 
 _NO_ADDRESS = "that is not a PostgreSQL address: postgresql://USER:PASSWORD@host/database"
+_UNCLEAR = "in the password of a database, write / as %2F, ? as %3F, # as %23 and @ as %40"
 _NUL = b"\\u0000"  # as encoded in JSON
 _SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
 _LOCK_TIMEOUT = "30s"  # then report the open transaction that blocks us
+_COLLATION = text(
+    "SELECT c.collname FROM pg_attribute a JOIN pg_collation c ON c.oid = a.attcollation"
+    " WHERE a.attrelid = to_regclass(quote_ident(:table)) AND a.attname = '_id'"
+)
 
 # postgresql.org/docs/current/errcodes-appendix.html. The longest prefix decides.
 _FAILURE_KINDS = {
@@ -91,17 +98,37 @@ def open_postgres(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
     return table_of(Postgres(dsn), job=job, table=table)
 
 
+def _is_unclear(url: URL, dsn: str) -> bool:
+    """Whether half of a password was taken for a host, or half of an address for a password."""
+    login, _, rest = dsn.partition("://")[2].partition("@")
+    if url.username is not None and (set("/?#") & set(login) or (":" in login and "@" in rest)):
+        return True
+    return "@" in f"{url.host}{url.database}"
+
+
 class Postgres(Dialect):
     """A PostgreSQL database. Its pool pings the connection before each use."""
 
     away = "does not answer"
     types, wire = _TYPES, _WIRE
+    # OFFSET 0: a subquery of its own, else PostgreSQL may scan the table for each page.
+    rows_of_pages = (
+        "SELECT t.* FROM json_array_elements_text(CAST(:pages AS json)) p(value), LATERAL"
+        " (SELECT _id, _fetched_at FROM {table} WHERE _job = :job"
+        " AND _id COLLATE \"C\" > p.value || '-' AND _id COLLATE \"C\" < p.value || '.'"
+        " OFFSET 0) t"
+    )
+    # In most other collations "7." comes before "7-0", so that a page's rows are not in one range.
+    row_id = '_id COLLATE "C"'
+    id_type = Text(collation="C")
 
     def __init__(self, dsn: str) -> None:
         try:
             url = make_url(dsn)
         except (ArgumentError, ValueError) as error:
             raise BadSink(_NO_ADDRESS) from error
+        if _is_unclear(url, dsn):
+            raise BadSink(_UNCLEAR)
         self._url = url.set(drivername="postgresql+psycopg")
         where = f"{url.host or 'local socket'}{f':{url.port}' if url.port else ''}"
         self.name = f"PostgreSQL at {where}/{url.database or ''}"
@@ -153,16 +180,30 @@ class Postgres(Dialect):
         named = [dict(zip(names, row, strict=True)) for row in rows]
         connection.exec_driver_sql(upsert, {"rows": json_text(named)})
 
-    def begin_write(self, connection: Connection, table: str) -> None:
+    def begin_write(self, connection: Connection, table: str, *, alone: bool) -> None:
         # The lock that INSERT takes anyway, but before the shape is read: ALTER TABLE then waits.
+        mode = "SHARE ROW EXCLUSIVE" if alone else "ROW EXCLUSIVE"
         quote = connection.dialect.identifier_preparer.quote_identifier
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-        connection.exec_driver_sql(f"LOCK TABLE {quote(table)} IN ROW EXCLUSIVE MODE")
+        connection.exec_driver_sql(f"LOCK TABLE {quote(table)} IN {mode} MODE")
 
     def begin_change(self, connection: Connection, table: str) -> None:
         # Not a table lock: the table may not exist yet, and two CREATE TABLE at once collide.
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+
+    def index_pages(self, connection: Connection, table: str) -> None:
+        """Not if the primary key has the collation of `row_id` already; and if this user may not,
+        pages are looked up without it."""
+        collation = connection.execute(_COLLATION, {"table": table}).scalar()
+        if collation == "C":
+            return
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        name = quote(f"{table[:50]}_skitter_pages")
+        with suppress(DBAPIError), connection.begin_nested():
+            connection.exec_driver_sql(
+                f"CREATE INDEX IF NOT EXISTS {name} ON {quote(table)} (_job, {self.row_id})"
+            )
 
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]

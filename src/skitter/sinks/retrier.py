@@ -33,7 +33,8 @@ class LoadPace:
 
     batch: int = 500
     linger_s: float = 0.2  # how long the first row of a batch waits for others
-    idle_s: float = 1.0  # how long one read waits, and so how late `stop` may be noticed
+    quiet_s: float = 0.03  # it waits no longer when no others come for this long
+    idle_s: float = 1.0  # how long one read waits
     transform_s: float = 1.0  # then write what has been transformed so far
     retry_base_s: float = 0.1
     retry_cap_s: float = 15.0
@@ -41,7 +42,7 @@ class LoadPace:
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise BadOption("batch", self.batch, "at least 1")
-        for name in ("linger_s", "idle_s", "transform_s", "retry_base_s", "retry_cap_s"):
+        for name in ("linger_s", "quiet_s", "idle_s", "transform_s", "retry_base_s", "retry_cap_s"):
             if getattr(self, name) < 0:
                 raise BadOption(name, getattr(self, name), "0 or more")
 

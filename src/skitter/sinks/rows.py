@@ -23,7 +23,7 @@ MAX_COLUMNS = 1000
 
 
 def rows_of(results: Iterable[Result]) -> list[Row]:
-    """The rows sorted by id, the last one for each id. Or RowsRefused."""
+    """The rows sorted by id, the latest one for each id. Or RowsRefused."""
     rows: dict[str, Row] = {}
     refused: list[tuple[Result, str]] = []
     for result in results:
@@ -32,7 +32,9 @@ def rows_of(results: Iterable[Result]) -> list[Row]:
         except (TypeError, ValueError, RecursionError) as error:
             refused.append((result, str(error)))
         else:
-            rows[row.id] = row
+            known = rows.setdefault(row.id, row)
+            if known.fetched_at <= row.fetched_at:
+                rows[row.id] = row
     if refused:
         raise RowsRefused(refused)
     # Sorted, so that two loaders that write the same rows do not deadlock.

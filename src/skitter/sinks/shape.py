@@ -127,7 +127,7 @@ def note_columns(connection: Connection, table: str, columns: dict[str, FieldCol
 def check_table(name: str) -> str:
     """Return the name unchanged, or raise BadSink."""
     plain = name.replace("_", "a").isalnum() and len(name.encode()) <= MAX_NAME_BYTES
-    if not plain or name.lower().startswith(("sqlite_", CATALOG.name)):
+    if not plain or name.lower().startswith(("sqlite_", "_skitter_")):
         raise BadSink(
             f"{name[:100]!r} cannot be the name of a table here: use letters, digits and '_', "
             f"at most {MAX_NAME_BYTES} bytes."

@@ -11,7 +11,6 @@ longer than the database's.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
@@ -21,17 +20,21 @@ from sqlalchemy import (
     Text,
     bindparam,
     delete,
+    func,
     inspect,
+    literal_column,
     or_,
     select,
+    text,
 )
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.schema import CreateTable, DropTable
 from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
 from skitter.sinks.dialect import FailureKind
-from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
+from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit, json_text
+from skitter.sinks.marks import begin_crawl, check_crawl, note_emptied, read_crawl, read_emptied
 from skitter.sinks.names import table_name
 from skitter.sinks.rows import result_of, rows_of
 from skitter.sinks.shape import (
@@ -43,17 +46,17 @@ from skitter.sinks.shape import (
     note_columns,
     read_shape,
 )
+from skitter.sinks.visits import began_by_page, fresh_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from sqlalchemy import Connection, Insert
 
     from skitter.model import Result
     from skitter.sinks.dialect import Dialect
 
-#: Two visits to a page are at least this far apart.
-ONE_VISIT = timedelta(seconds=1)
 #: Limit on the JSON of one statement; a single row may exceed it.
 STATEMENT_BYTES = 16 * 2**20
 _ATTEMPTS = 10  # for a batch whose table other loaders keep changing
@@ -87,21 +90,24 @@ class SqlTable:
         self._dialect, self._table, self._job = dialect, table, job
         self._engine = dialect.open()
         self._last: _Upsert | None = None
+        self._crawl = 0  # as in `_skitter_crawls`
         self.prunes = False  # remove the rows of earlier visits to a page
 
     def create(self) -> None:
         """Create the table if it does not exist; BadSink if it does and is not ours."""
         with self._errors():
             self._change([])
+            with self._engine.begin() as connection:
+                self._crawl = read_crawl(connection, self._table, self._job)
 
-    def write(self, results: Sequence[Result]) -> None:
+    def write(self, results: Sequence[Result]) -> int:
         rows = [self._dialect.clean(row) for row in rows_of(results)]
         if not rows:
-            return
+            return 0
         with self._errors():
             self._dialect.refresh(self._engine)
             try:
-                self._store(rows)
+                return self._store(rows)
             except DBAPIError as error:
                 if self._dialect.judge(error) is not FailureKind.ROW:
                     raise
@@ -114,6 +120,28 @@ class SqlTable:
         with self._errors():
             self._dialect.refresh(self._engine)
             self._store([], emptied=pages)
+
+    def clear(self, *, drop: bool = False) -> int:
+        """Remove all rows of the job; return how many there were. `drop`: and the table, which is
+        nobody else's, so that columns of fields that are gone go with it."""
+        with self._errors():
+            self._change([])
+            with self._engine.begin() as connection:
+                self._dialect.begin_change(connection, self._table)
+                self._dialect.begin_write(connection, self._table, alone=True)
+                table = self._as_table(read_shape(connection, self._table))
+                gone = connection.execute(delete(table).where(table.c["_job"] == self._job))
+                crawl = begin_crawl(connection, self._table, self._job)
+                if drop:
+                    connection.execute(DropTable(table))
+        self._crawl = crawl
+        return gone.rowcount
+
+    def count(self) -> int:
+        """How many rows of the job there are."""
+        with self._reading() as (connection, _, table):
+            query = select(func.count()).select_from(table).where(table.c["_job"] == self._job)
+            return int(connection.execute(query).scalar_one())
 
     def read(self, *, batch: int) -> Generator[Page]:
         """All current rows of the job, a batch at a time; at least one page."""
@@ -154,11 +182,11 @@ class SqlTable:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _store(self, rows: list[Row], *, emptied: Sequence[Result] = ()) -> None:
+    def _store(self, rows: list[Row], *, emptied: Sequence[Result] = ()) -> int:
         for left in reversed(range(_ATTEMPTS)):
             try:
-                if self._put(rows, emptied):
-                    return
+                if (updated := self._put(rows, emptied)) is not None:
+                    return updated
                 self._change(rows)
             except DBAPIError as error:
                 if self._dialect.judge(error) is not FailureKind.MOVED or not left:
@@ -166,27 +194,52 @@ class SqlTable:
                 self._change([])  # the table itself may be gone
         raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
 
-    def _put(self, rows: list[Row], emptied: Sequence[Result]) -> bool:
-        """Store the rows and remove older ones; False if the table is not wide enough for them."""
+    def _put(self, rows: list[Row], emptied: Sequence[Result]) -> int | None:
+        """Store the rows and remove older ones. Returns how many were replaced; None: the table is
+        not wide enough for them."""
         with self._engine.begin() as connection:
-            self._dialect.begin_write(connection, self._table)
+            self._dialect.begin_write(connection, self._table, alone=self.prunes)
+            check_crawl(connection, self._table, self._job, ours=self._crawl)
             shape = read_shape(connection, self._table)
             if shape.plan(rows):
-                return False
+                return None
+            began = began_by_page(rows, emptied)
+            known = self._known_empty(connection, began)
+            fresh = fresh_of(rows, self._known_times(connection, began), known)
             upsert = self._upsert_of(shape)
-            for part in _parts(rows):
+            for part in _parts(fresh.rows):
                 self._send(connection, upsert, part)
-            if oldest := _oldest_by_page(rows if self.prunes else [], emptied):
-                self._prune(connection, shape, oldest)
-        return True
+            if self.prunes or emptied:
+                self._prune(connection, shape, began_by_page(fresh.rows, emptied))
+            if emptied:
+                gone = began_by_page([], emptied)
+                later = {page: max(at, known.get(page, at)) for page, at in gone.items()}
+                note_emptied(connection, self._table, self._job, later)
+        return fresh.updated
+
+    def _known_times(self, connection: Connection, pages: Iterable[str]) -> dict[str, datetime]:
+        """When the stored rows of these pages were fetched, by id."""
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        types = Column("_id", Text), Column("_fetched_at", self._dialect.types[Kind.TIME])
+        query = text(self._dialect.rows_of_pages.format(table=quote(self._table))).columns(*types)
+        found = connection.execute(query, {"pages": json_text(list(pages)), "job": self._job})
+        return {row_id: at for row_id, at in found}
+
+    def _known_empty(self, connection: Connection, pages: Iterable[str]) -> dict[str, datetime]:
+        """Only a job that prunes notes them."""
+        if not self.prunes:
+            return {}
+        return read_emptied(connection, self._table, self._job, list(pages))
 
     def _prune(self, connection: Connection, shape: Shape, oldest: dict[str, datetime]) -> None:
         """Remove what earlier visits stored for these pages and this one did not."""
-        table = self._as_table(shape)
+        if not oldest:
+            return
+        table, row_id = self._as_table(shape), literal_column(self._dialect.row_id, Text)
         statement = delete(table).where(
             table.c["_job"] == self._job,
-            table.c["_id"] > bindparam("first"),
-            table.c["_id"] < bindparam("last"),
+            row_id > bindparam("first"),
+            row_id < bindparam("last"),
             table.c["_fetched_at"] < bindparam("before"),
         )
         pages = [
@@ -199,7 +252,7 @@ class SqlTable:
         """Try the rows one by one, without keeping any, to find those that the database refuses."""
         refused: list[tuple[Result, str]] = []
         with self._engine.connect() as connection, connection.begin() as attempt:
-            self._dialect.begin_write(connection, self._table)
+            self._dialect.begin_write(connection, self._table, alone=False)
             shape = read_shape(connection, self._table)
             upsert = self._upsert_of(shape)
             for row in rows:
@@ -217,10 +270,12 @@ class SqlTable:
         """Create the table if it does not exist, and make it wide enough for the rows."""
         with self._engine.begin() as connection:
             self._dialect.begin_change(connection, self._table)
-            CATALOG.create(connection, checkfirst=True)
+            CATALOG.metadata.create_all(connection)
             exists = inspect(connection).has_table(self._table)
             shape = find_shape(connection, self._table, exists=exists)
-            if not exists:
+            if exists:
+                self._dialect.index_pages(connection, self._table)
+            else:
                 connection.execute(CreateTable(self._as_table(shape)))
             changes = shape.plan(rows)
             fresh = {field: c for field, c in changes.items() if field not in shape.columns}
@@ -253,7 +308,7 @@ class SqlTable:
             quoted_name(shape.table, quote=True),
             MetaData(),
             Column("_job", Text, primary_key=True),
-            Column("_id", Text, primary_key=True),
+            Column("_id", self._dialect.id_type, primary_key=True),
             Column("_url", Text, nullable=False),
             Column("_fetched_at", types[Kind.TIME], nullable=False),
             *fields,
@@ -267,12 +322,17 @@ class SqlTable:
 
     def _statement(self, shape: Shape) -> Insert:
         # A row that comes again replaces the stored one, including fields it no longer has; columns
-        # that the table's owner added are left alone.
+        # that the table's owner added are left alone. The time is compared here too: another loader
+        # may have stored a later visit since we looked.
         table = self._as_table(shape)
         insert = self._dialect.insert_into(table)
         changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
         keys = ["_job", "_id"]
-        upsert: Insert = insert.on_conflict_do_update(index_elements=keys, set_=changes)
+        upsert: Insert = insert.on_conflict_do_update(
+            index_elements=keys,
+            set_=changes,
+            where=insert.excluded["_fetched_at"] >= table.c["_fetched_at"],
+        )
         return upsert
 
     def _send(self, connection: Connection, upsert: _Upsert, rows: Sequence[Row]) -> None:
@@ -327,19 +387,6 @@ def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
             start, size = end, len(row.json)
     if rows:
         yield rows[start:]
-
-
-def _oldest_by_page(rows: Sequence[Row], emptied: Sequence[Result]) -> dict[str, datetime]:
-    """When the last visit to each page began: anything older belongs to an earlier visit."""
-    # One visit's items may arrive in several batches, with slightly different times.
-    began = [(row.result, row.fetched_at) for row in rows]
-    began += [(one, datetime.fromtimestamp(one.fetched_at, UTC)) for one in emptied]
-    oldest: dict[str, datetime] = {}
-    for one, ended_at in began:
-        page = one.fingerprint.partition("-")[0]  # without a row number from a transform
-        at = ended_at if one.is_notice else ended_at - ONE_VISIT
-        oldest[page] = max(at, oldest.get(page, at))
-    return oldest
 
 
 def _result(row: Iterable[Any], fields: Iterable[str]) -> Result:

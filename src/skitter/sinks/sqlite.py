@@ -109,6 +109,11 @@ class Sqlite(Dialect):
 
     away = "cannot be written"
     types = _TYPES
+    # CROSS: else SQLite would read the whole table, and look for each row in the pages.
+    rows_of_pages = (
+        "SELECT t._id, t._fetched_at FROM json_each(:pages) p CROSS JOIN {table} t"
+        " WHERE t._job = :job AND t._id > p.value || '-' AND t._id < p.value || '.'"
+    )
     wire = {Kind.TIME: text_of, Kind.DATE: text_of, Kind.JSON: json_text}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:

@@ -34,8 +34,8 @@ class ThreadedSink(Generic[S]):
     def description(self) -> str:
         return self.store.description
 
-    async def write(self, rows: Sequence[Result]) -> None:
-        await self.run(self.store.write, rows)
+    async def write(self, rows: Sequence[Result]) -> int | None:
+        return await self.run(self.store.write, rows)
 
     async def forget(self, pages: Sequence[Result]) -> None:
         if isinstance(self.store, Prunable) and self.store.prunes:

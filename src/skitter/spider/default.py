@@ -30,11 +30,12 @@ def default_spider(
     limits: Limits | None = None,
     sitemap: bool = False,
 ) -> Spider:
-    """Follows every link in scope; `limits.max_depth=0` fetches only the seeds."""
+    """Follows every link in scope, by default to pages only; `limits.max_depth=0` fetches only the
+    seeds."""
     spider = Spider(
         name,
         list(seeds),
-        scope=scope or Scope(),
+        scope=scope or Scope(files=False),
         politeness=politeness or Politeness(),
         limits=limits or Limits(),
         item_per_page=True,
@@ -44,9 +45,9 @@ def default_spider(
     return spider
 
 
-def crawl(name: str, urls: list[str], sitemap: bool = False) -> Spider:
+def crawl(name: str, urls: list[str], sitemap: bool = False, files: bool = False) -> Spider:
     """The spider of `skitter crawl`; each of its processes creates it from these arguments."""
-    return default_spider(name, urls, sitemap=sitemap)
+    return default_spider(name, urls, scope=Scope(files=files), sitemap=sitemap)
 
 
 def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
@@ -88,21 +89,28 @@ def _describe(page: Page, *, title: str | None, text: str, links: list[str]) -> 
     }
 
 
+def _ids(tags: str) -> frozenset[int]:
+    """To compare numbers is half the work of a selector with as many names."""
+    document = LexborHTMLParser("")
+    return frozenset(document.create_node(tag).tag_id for tag in tags.split())
+
+
 # These do not break the text; any other element does.
-_INLINE: Final = (
-    "a,abbr,acronym,b,bdi,bdo,big,cite,code,data,del,dfn,em,font,i,ins,kbd,label,mark,nobr,q,rp,rt,"
-    "ruby,s,samp,small,span,strike,strong,sub,sup,time,tt,u,var,wbr"
+_INLINE: Final = _ids(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q rp rt "
+    "ruby s samp small span strike strong sub sup time tt u var wbr"
 )
-_HIDDEN: Final = "head,script,style,noscript,template,svg,iframe,object,canvas"
+_HIDDEN: Final = _ids("head script style noscript template svg iframe object canvas")
 
 
 def visible_text(page: Page) -> str:
     """What a reader sees: no scripts or styles; words of different blocks are kept apart."""
     tree = _own_tree(page)
-    for node in tree.css(_HIDDEN):
-        node.replace_with(" ")
-    for node in tree.css(_INLINE):
-        node.unwrap()
+    for node in reversed(tree.css("*")):  # children before what they are in
+        if (tag := node.tag_id) in _INLINE:
+            node.unwrap()
+        elif tag in _HIDDEN:
+            node.replace_with(" ")
     tree.merge_text_nodes()
     return _collapse(tree.text(separator=" "))
 

@@ -11,7 +11,8 @@ from dataclasses import is_dataclass
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 import msgspec
 
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Item = dict[str, Any]
+#: The field that says of which type an item is, if its spider declares several.
+TYPE: Final = "_type"
 
 #: How much of a rejected item is kept for display.
 REJECTED_BYTES: Final = 16 * 1024
 REJECTED_FIELDS: Final = 100
 REJECTED_FIELD_CHARS: Final = 500
+SHOWN_CHARS: Final = 60
 DEEPEST: Final = 100
 
 _KEPT: Final = (bytes, bytearray, datetime)
@@ -76,6 +80,35 @@ def to_plain(value: Any) -> Item:
     return plain
 
 
+def types_of(declared: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type; none if there is none."""
+    if declared is None:
+        return ()
+    is_union = get_origin(declared) in (Union, UnionType)
+    return (
+        tuple(one for one in get_args(declared) if one is not NoneType) if is_union else (declared,)
+    )
+
+
+def choose_type(item: Item, declared: Any, made: type) -> Any:
+    """The type of a union that an item is of: its own class, or else the first that it fits, those
+    with the most of its fields first."""
+    types = types_of(declared)
+    if len(types) < 2:
+        return declared
+    if made in types:
+        return made
+    ranked = sorted(types, key=lambda one: len(undeclared(item, one)))
+    fitting = (one for one in ranked if not isinstance(fit(item, one), Rejected))
+    return next(fitting, ranked[0])
+
+
+def name_of(declared: Any) -> str:
+    """BookReview -> book_review."""
+    name = getattr(declared, "__name__", str(declared))
+    return re.sub(r"\W", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).lower()
+
+
 def fit(item: Item, declared: Any) -> Item | Rejected:
     """The item converted to its type, or why it does not match."""
     if declared is None:
@@ -122,16 +155,17 @@ def _names_of_model(model: Any) -> frozenset[str] | None:
 
 def check_item_type(declared: Any) -> None:
     """Raises BadOption for a type that items cannot be checked against."""
-    if hasattr(declared, "model_validate"):
-        return
-    try:
-        msgspec.convert({}, declared)
-    except msgspec.ValidationError:
-        return
-    except (TypeError, NameError) as error:
-        raise BadOption(
-            "item", declared, f"a struct, dataclass, TypedDict or pydantic model ({error})"
-        ) from None
+    for one in types_of(declared):
+        if hasattr(one, "model_validate"):
+            continue
+        try:
+            msgspec.convert({}, one)
+        except msgspec.ValidationError:
+            pass
+        except (TypeError, NameError) as error:
+            raise BadOption(
+                "item", declared, f"a struct, dataclass, TypedDict or pydantic model ({error})"
+            ) from None
 
 
 def _fit_msgspec(item: Item, declared: Any) -> Item | Rejected:
@@ -189,6 +223,11 @@ def _kept(value: Any) -> Any:
         return shorten(ascii(value), REJECTED_FIELD_CHARS)
     except RecursionError:
         return f"a {type(value).__name__}, nested too deeply to be shown"
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence."""
+    return shorten(repr(_kept(value)), SHOWN_CHARS)
 
 
 def _is_short(value: Any) -> bool:

@@ -1,13 +1,11 @@
-"""Rounds: the seeds of a scheduled job are added again when a round is due."""
+"""Rounds: the seeds of a scheduled job are visited again when a round is due."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from skitter.errors import SkitterError, SpiderError
-from skitter.frontier.admin.schedule import advance, read_schedule
+from skitter.errors import QueueFull, SkitterError, SpiderError
+from skitter.frontier.admin.schedule import advance, offer_round, read_schedule
 from skitter.frontier.wire import batched
 from skitter.model import Added
 from skitter.report import some
@@ -23,20 +21,20 @@ class Round(NamedTuple):
     """A round that has started."""
 
     due_ms: int
-    seeds: int  # that were new to the frontier
+    seeds: int  # that are to be visited now
     missed: int  # rounds that no process started
     is_ours: bool  # False: another process started it at the same time
 
 
 async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
-    """Start a round if one is due. Several processes may start it, or one again after a crash: its
-    seeds are unique per round, so each is added once."""
+    """Start a round if one is due. Several processes may start it, or one again after a crash: the
+    frontier takes each seed once in a round."""
     schedule = await read_schedule(frontier)
     now_ms = round(1000 * await frontier.server_time())
     if schedule is None or not schedule.is_due(now_ms):
         return None
     try:
-        added = await _add_seeds(frontier, spider, mark=f"round {schedule.next_ms}")
+        added = await _add_seeds(frontier, spider, due_ms=schedule.next_ms)
     except SkitterError:
         raise
     except Exception as error:
@@ -45,12 +43,15 @@ async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
     return Round(schedule.next_ms, added, missed, is_ours)
 
 
-async def _add_seeds(frontier: Frontier, spider: Spider, *, mark: str) -> int:
-    """How many were new to the frontier."""
+async def _add_seeds(frontier: Frontier, spider: Spider, *, due_ms: int) -> int:
+    """How many are to be visited now; the others still are from the round before."""
     added = 0
     async for seeds in batched(spider.seeds(), SEED_BATCH):
-        batch = [msgspec.structs.replace(one, unique=one.unique + mark) for one in seeds]
-        added += (await frontier.add(batch)).count(Added.NEW)
+        said = await offer_round(frontier, seeds, due_ms=due_ms)
+        added += said.count(Added.NEW)
+        if Added.FULL in said:  # repeated later, it goes on from here
+            limit = frontier.options.limits.max_pending or 0
+            raise QueueFull(frontier.job, max_pending=limit, added=added)
     return added
 
 

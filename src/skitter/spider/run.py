@@ -15,27 +15,37 @@ from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.offers import check_record, check_request
 from skitter.logs import PAGE_URL
 from skitter.model import Request
-from skitter.page import TooComplex
 from skitter.spider.items import (
+    TYPE,
     Item,
     NotAnItem,
     Rejected,
+    choose_type,
     fit,
     is_item,
     keepable,
+    name_of,
+    shown,
     storable,
     to_plain,
     undeclared,
 )
+from skitter.spider.passing import may_pass
 from skitter.spider.quota import Quota
 from skitter.spider.scope import Refused
 from skitter.spider.sitemap import MAX_LINKS, SITEMAP
-from skitter.spider.source_line import SourceLine, describe, line_of, source_line
+from skitter.spider.source_line import (
+    SourceLine,
+    describe,
+    line_in,
+    line_of,
+    number_of,
+    source_line,
+)
 
 if TYPE_CHECKING:
-    from skitter.page import Handler, Page
+    from skitter.page import Page
     from skitter.settings import Limits
-    from skitter.settings.widening import Widening
     from skitter.spider.spider import Spider
 
 #: The usual return types, none awaitable: faster to check than inspect.isawaitable.
@@ -61,8 +71,8 @@ class HandlerError(SkitterError):
 
     @property
     def is_final(self) -> bool:
-        """Whether a retry would fail the same way, and take as long."""
-        return isinstance(self.__cause__, TooComplex)
+        """Whether the page need not be fetched again: its handler would fail the same way."""
+        return self.__cause__ is None or not may_pass(self.__cause__)
 
 
 class HandlerOutput(msgspec.Struct):
@@ -75,6 +85,12 @@ class HandlerOutput(msgspec.Struct):
     exceeded: str = ""  # what was dropped because it was over a page's limits
     undeclared: dict[str, int] = {}  # fields dropped from items
     known: int = 0  # requests skipped because they were added recently
+    selectors: dict[str, bool] = {}  # of `css` and `follow_all`: whether each matched
+
+    @property
+    def links(self) -> int:
+        """How many requests it yielded, wherever they lead."""
+        return len(self.requests) + len(self.refused) + self.known
 
 
 async def run_handler(
@@ -90,34 +106,35 @@ async def run_handler(
     PAGE_URL.set(page.url)
     name, handler = spider.handler_of(page.request)
     limits = limits or spider.limits
-    run = _Run(spider, page, name, _quota(name, limits), limits.widening)
+    run = _Run(spider, page, limits)
     try:
         await page.prepare()
-        await run.sort(handler, known)
+        await run.sort(known)
         await run.settle_items()
     except (Exception, SystemExit) as error:  # exit() in a handler must not end the worker
         if isinstance(error, HandlerError):
             raise
         raise HandlerError(name, page, describe(error), _place(error, handler)) from error
     run.output.exceeded = run.quota.exceeded
+    run.output.selectors = page.selectors
     return run.output
 
 
 class _Run:
     """One handler on one page, while it runs."""
 
-    def __init__(
-        self, spider: Spider, page: Page, name: str, quota: Quota, also: Widening | None
-    ) -> None:
-        self._spider, self._page, self._name, self.quota = spider, page, name, quota
-        self._also = also
-        self._found: list[Any] = []  # items, before their hooks
+    def __init__(self, spider: Spider, page: Page, limits: Limits) -> None:
+        self._spider, self._page = spider, page
+        self._name, self._handler = spider.handler_of(page.request)
+        self.quota, self._limits = _quota(self._name, limits), limits
+        self._also = limits.widening
+        self._found: list[tuple[Any, int]] = []  # items, before their hooks, and their lines
         self._outputs: Any = ()
         self.output = HandlerOutput()
 
-    async def sort(self, handler: Handler, known: Container[str]) -> None:
+    async def sort(self, known: Container[str]) -> None:
         """Take what a handler yields or returns one by one: it may be endless."""
-        result = handler(self._page)
+        result = self._handler(self._page)
         if not isinstance(result, _READY):
             if inspect.isawaitable(result):
                 result = await result
@@ -170,7 +187,7 @@ class _Run:
                 self.output.rejected.append(keepable(output))
         elif is_item(output):
             if self.quota.counts_item():
-                self._found.append(output)
+                self._found.append((output, number_of(self._outputs)))
         elif output is not None:
             raise self._error(
                 f"it yielded a {type(output).__name__}, which is neither an item nor a "
@@ -189,6 +206,8 @@ class _Run:
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)
         verdict = self._spider.allows(request, parent=page.url, also=self._also)
+        if not isinstance(verdict, Refused) and (why := self._limits.excludes(request.url)):
+            verdict = Refused(why, "pattern")
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
@@ -216,31 +235,45 @@ class _Run:
     # --- items ------------------------------------------------------------------------------------
 
     async def settle_items(self) -> None:
-        for found in self._found:
+        for found, line in self._found:
             item = self._plain(found)
             settled: Item | Rejected
             try:
                 if self._spider.hooks.item:
                     item = await self._hooked(item)
-                settled = self._fitted(item)
+                settled = self._fitted(item, type(found))
             except Drop as drop:
                 settled = Rejected(item, "", str(drop) or "dropped")
             if not isinstance(settled, Rejected):
                 settled, size_bytes = storable(settled)
             if isinstance(settled, Rejected):
-                self.output.rejected.append(keepable(settled))
+                self.output.rejected.append(keepable(self._placed(settled, line)))
             elif self.quota.takes_item(size_bytes):
                 self.output.items.append(settled)
 
-    def _fitted(self, item: Item) -> Item | Rejected:
-        if self._spider.item is None:
+    def _fitted(self, item: Item, made: type) -> Item | Rejected:
+        declared = self._spider.items.get(self._name, self._spider.item)
+        if declared is None:
             return item
-        settled = fit(item, self._spider.item)
-        if not isinstance(settled, Rejected):
-            counts = self.output.undeclared
-            for name in undeclared(item, self._spider.item):
-                counts[name] = counts.get(name, 0) + 1
-        return settled
+        declared = choose_type(item, declared, made)
+        settled = fit(item, declared)
+        if isinstance(settled, Rejected):
+            return settled
+        counts = self.output.undeclared
+        for name in undeclared(item, declared):
+            counts[name] = counts.get(name, 0) + 1
+        return {**settled, TYPE: name_of(declared)} if self._spider.has_types else settled
+
+    def _placed(self, one: Rejected, line: int) -> Rejected:
+        """With the value at fault, and the line that yielded it. A hook's own words stay."""
+        if not one.field:
+            return one
+        value = f": {shown(one.item[one.field])}" if one.field in one.item else ""
+        code = getattr(self._outputs, "gi_code", None) or getattr(self._outputs, "ag_code", None)
+        code = code or getattr(inspect.unwrap(self._handler), "__code__", None)
+        place = f" ({line_in(code, line or code.co_firstlineno)})" if code else ""
+        reason = one.reason.removesuffix(f" - at `$.{one.field}`")
+        return Rejected(one.item, one.field, f"{reason}{value}{place}")
 
     async def _hooked(self, item: Item) -> Item:
         for hook in self._spider.hooks.item:

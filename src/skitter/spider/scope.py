@@ -36,6 +36,7 @@ class Refused(msgspec.Struct, frozen=True):
 Verdict = Allowed | Refused
 ALLOWED: Final = Allowed()
 ANY_HOST: Final = "*"
+FILE: Final = "file"  # the kind of refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class Scope:
     subdomains: bool = False
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
+    files: bool = True  # False: no PDFs, archives, pictures or media, by the ends of their names
 
     def __post_init__(self) -> None:
         for option in ("hosts", "include", "exclude"):
@@ -101,6 +103,8 @@ class Fence:
         site = site_of(host)
         if not (self._is_inside(site, parent) or (also and also.has_site(site))):
             return Refused(self._why_outside(host))
+        if not self._scope.files and is_file(url):
+            return Refused("it is a file, not a page", FILE)
         if not (self._include or self._exclude) or (also and also.has_pattern(url)):
             return ALLOWED
         return self._compare(url)
@@ -149,6 +153,21 @@ class Fence:
         if self._include and not any(pattern.search(url) for _, pattern in self._include):
             return Refused("it matches no include pattern")
         return ALLOWED
+
+
+_ENDINGS: Final = (
+    "pdf|ps|eps|djvu|epub|mobi|docx?|xlsx?|pptx?|od[pst]|rtf"
+    "|zip|t?gz|bz2|xz|zst|7z|rar|tar|jar|war|iso|dmg|exe|msi|deb|rpm|apk|bin|img"
+    "|jpe?g|png|gif|webp|avif|svgz?|ico|bmp|tiff?|heic|psd"
+    "|mp[34]|m4[av]|og[agv]|opus|wav|flac|aac|webm|avi|mov|mkv|wmv|mpe?g|flv|ttf|otf|woff2?"
+)
+# With a colon it is a page about a file: /wiki/File:Map.png.
+_FILE: Final = re.compile(rf"\w+://[^/?#]+/(?:[^?#]*/)?[^/?#:]*\.(?:{_ENDINGS})(?:[?#]|\Z)", re.I)
+
+
+def is_file(url: str) -> bool:
+    """Whether the name in a URL is that of a document, an archive, a picture or media."""
+    return _FILE.match(url) is not None
 
 
 # As ada serializes URLs: lower-case host, a path, printable ASCII.

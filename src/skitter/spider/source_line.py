@@ -6,13 +6,19 @@ import importlib
 import linecache
 import sysconfig
 import traceback
+from itertools import dropwhile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import CodeType
+
+_OURS: Final = f"{Path(__file__).parents[1]}/"  # this package
 _NOT_THEIRS: Final = (
-    f"{Path(__file__).parents[1]}/",  # this package
+    _OURS,
     f"{Path(importlib.__file__).parent}/",
     "<frozen importlib",
     "<string>",  # what dataclasses generate
@@ -49,12 +55,32 @@ def source_line(error: BaseException, file: str = "") -> SourceLine | None:
     return SourceLine(chosen[-1].filename, chosen[-1].lineno or 1, (chosen[-1].line or "").strip())
 
 
+def number_of(generator: object) -> int:
+    """The number of the line that a generator has reached; 0: it is none, or it has ended."""
+    frame = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
+    return frame.f_lineno if frame else 0
+
+
 def line_of(generator: object) -> SourceLine | None:
-    """The line that a plain generator has reached."""
-    frame = getattr(generator, "gi_frame", None)
-    if frame is None:
+    """The line that a generator has reached."""
+    frame = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
+    return line_in(frame.f_code, frame.f_lineno) if frame else None
+
+
+def line_in(code: CodeType, line: int) -> SourceLine:
+    file = code.co_filename
+    return SourceLine(file, line, linecache.getline(file, line).strip())
+
+
+def line_of_stack(frames: Iterable[tuple[str, int]]) -> SourceLine | None:
+    """The innermost line of user code that Skitter called, in a stack of files and lines, the
+    outermost first; None: it runs no user code."""
+    called = dropwhile(lambda frame: not frame[0].startswith(_OURS), frames)
+    theirs = [one for one in called if not one[0].startswith(_NOT_THEIRS)]
+    theirs = [one for one in theirs if not _is_installed(one[0])]
+    if not theirs:
         return None
-    file, line = frame.f_code.co_filename, frame.f_lineno
+    file, line = theirs[-1]
     return SourceLine(file, line, linecache.getline(file, line).strip())
 
 

@@ -37,7 +37,8 @@ from skitter.settings import (
     Visits,
     check_job_name,
 )
-from skitter.spider.items import check_item_type
+from skitter.spider.hooks import Hooks, added, added_error, check_handler, is_again, is_of_cell
+from skitter.spider.items import check_item_type, types_of
 from skitter.spider.login import Login
 from skitter.spider.scope import ALLOWED, Fence, Scope, Verdict
 from skitter.spider.sitemap import (
@@ -60,6 +61,7 @@ MAX_ORIGINS = 100_000
 Start = str | Seeds | Callable[[], Seeds]
 Rendering = bool | Literal["auto"] | Render
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 #: The runner is in a higher layer: spiders know it by name and import it on use.
 RUNNER = "skitter.crawl.script"
 
@@ -68,19 +70,8 @@ class Runner(Protocol):
     """Runs a crawl with a spider."""
 
     async def __call__(
-        self, spider: Spider, *, job: str | None, fresh: bool, settings: Mapping[str, Any]
+        self, spider: Spider, *, job: str | None, settings: Mapping[str, Any], **how: bool
     ) -> Report: ...
-
-
-@dataclass(slots=True)
-class Hooks:
-    """Functions called besides the handlers; plain or async."""
-
-    start: list[Callable[..., Any]] = field(default_factory=list)
-    finish: list[Callable[..., Any]] = field(default_factory=list)
-    error: list[Callable[..., Any]] = field(default_factory=list)
-    item: list[Callable[..., Any]] = field(default_factory=list)
-    logged_out: list[Callable[..., Any]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -106,7 +97,8 @@ class Spider:
     sessions: SessionPool = field(default_factory=SessionPool)
     #: Content types that handlers get, such as text/html or text/*; empty: all.
     accept: tuple[str, ...] = ()
-    #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
+    #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model, or a
+    #: union of them. A handler may have its own: @spider.page(item=Book).
     item: Any = None
     #: Handlers yield an item for every page, so an item does not show that a page was worth
     #: fetching: docs/howto/traps.md.
@@ -115,6 +107,8 @@ class Spider:
     default: str | None = field(default=None, init=False, repr=False)
     #: Handler -> how its pages are rendered; those of other handlers are not.
     renders: dict[str, Render] = field(default_factory=dict, init=False, repr=False)
+    #: Handler -> its own type of items.
+    items: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
     logins: dict[str, Login] = field(default_factory=dict, init=False, repr=False)  # by site
     transforms: list[Callable[[Any], Any]] = field(default_factory=list, init=False, repr=False)
@@ -141,31 +135,50 @@ class Spider:
     @overload
     def page(self, function: F) -> F: ...
     @overload
-    def page(self, *, default: bool = False, render: Rendering = False) -> Callable[[F], F]: ...
     def page(
-        self, function: F | None = None, *, default: bool = False, render: Rendering = False
+        self, *, default: bool = False, render: Rendering = False, item: Any = None
+    ) -> Callable[[F], F]: ...
+    def page(
+        self,
+        function: F | None = None,
+        *,
+        default: bool = False,
+        render: Rendering = False,
+        item: Any = None,
     ) -> F | Callable[[F], F]:
         """Register a handler under the name of its function. `render`: use a browser for its pages;
-        True, a Render with options, or "auto" to use it only where plain HTML is not enough."""
+        True, a Render with options, or "auto" to use it only where plain HTML is not enough.
+        `item`: the type of its items, in place of the spider's."""
+        check_item_type(item)
         how = Render.of(render)
-        if function is None:
-            return lambda decorated: self._register(decorated, default=default, how=how)
-        return self._register(function, default=default, how=how)
 
-    def _register(self, function: F, *, default: bool, how: Render | None) -> F:
-        name = _check_handler(function)
-        if how is not None:
-            self.renders[name] = how
-        if self.handlers.setdefault(name, function) is not function:
+        def decorate(decorated: F) -> F:
+            self._register(decorated, default=default)
+            _set(self.renders, decorated.__name__, how)
+            _set(self.items, decorated.__name__, item)
+            return decorated
+
+        return decorate if function is None else decorate(function)
+
+    def _register(self, function: F, *, default: bool) -> None:
+        name = check_handler(function)
+        before = self.handlers.get(name, function)
+        if before is not function and not is_again(before, function):
             raise SpiderError(f"two handlers of spider {self.name!r} are called {name}: rename one")
-        if default and self._chosen:
+        self.handlers[name] = function
+        if default and self._chosen and self.default != name:
             raise SpiderError(
                 f"spider {self.name!r} has two default handlers, {self.default} and {name}: "
                 "choose one"
             )
         if default or self.default is None:
             self.default, self._chosen = name, default
-        return function
+
+    @property
+    def has_types(self) -> bool:
+        """Whether its items are of several types."""
+        declared = (self.item, *self.items.values())
+        return len({one for several in declared for one in types_of(several)}) > 1
 
     def handler_of(self, request: Request) -> tuple[str, Handler]:
         """The handler that a request names, or the default. Raises SpiderError."""
@@ -202,22 +215,33 @@ class Spider:
 
     def on_start(self, function: F) -> F:
         """Call `function()` before a worker's first page."""
-        return _added(function, self.hooks.start, "on_start")
+        return added(function, self.hooks.start, "on_start")
 
     def on_finish(self, function: F) -> F:
         """Call `function(stats)` when the crawl has finished."""
-        return _added(function, self.hooks.finish, "on_finish", "stats")
+        return added(function, self.hooks.finish, "on_finish", "stats")
 
-    def on_error(self, function: F) -> F:
-        """Call `function(request, error)` when a page could not be fetched or handled."""
-        return _added(function, self.hooks.error, "on_error", "request", "error")
+    @overload
+    def on_error(self, function: F) -> F: ...
+    @overload
+    def on_error(self, *, every_attempt: bool = False) -> Callable[[F], F]: ...
+    def on_error(
+        self, function: F | None = None, *, every_attempt: bool = False
+    ) -> F | Callable[[F], F]:
+        """Call `function(request, error)`, or `function(request, error, response)`, once for a page
+        that is given up: it could not be fetched or handled. `response`: None if there was none.
+        `every_attempt`: call it for each attempt that fails, also of pages that are retried."""
+        hooks = self.hooks.failed_attempt if every_attempt else self.hooks.error
+        if function is None:
+            return lambda decorated: added_error(decorated, hooks)
+        return added_error(function, hooks)
 
     def on_item(self, function: F) -> F:
         """Call `function(item, page)` for each item, a dict, before it is checked.
 
         What it returns replaces the item; None keeps it; `raise Drop(reason)` rejects it.
         """
-        return _added(function, self.hooks.item, "on_item", "item", "page")
+        return added(function, self.hooks.item, "on_item", "item", "page")
 
     def transform(self, function: F) -> F:
         """Call `function(item)` in the loader, before each item is stored.
@@ -225,7 +249,7 @@ class Spider:
         It returns the item to store, None to drop it, or a list of several; if it raises, the item
         is rejected with the reason. Unlike `on_item`, it does not run in the workers.
         """
-        return _added(function, self.transforms, "transform", "item")
+        return added(function, self.transforms, "transform", "item")
 
     # --- sessions ---------------------------------------------------------------------------------
 
@@ -234,11 +258,11 @@ class Spider:
         that site is fetched. It returns `page.form().fill(...).submit()`, or yields such requests
         and gets the answer to each. What it sends is not stored on the server."""
         site = registrable_domain(identify(url).host)
-        if site in self.logins:
+        if site in self.logins and not is_of_cell(self.logins[site].handler):
             raise SpiderError(f"spider {self.name!r} logs in to {site} twice: keep one")
 
         def decorate(function: F) -> F:
-            _added(function, [], "login", "page")
+            added(function, [], "login", "page")
             self.logins[site] = Login(url, function)
             return function
 
@@ -248,7 +272,7 @@ class Spider:
         """Call `function(page)` for each page of a site with a log-in, whatever its status: if it
         returns true, the session logs in again and the page is fetched again. A redirect to the
         log-in page always counts as logged out; without this function, so does a 401."""
-        return _added(function, self.hooks.logged_out, "is_logged_out", "page")
+        return added(function, self.hooks.logged_out, "is_logged_out", "page")
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -259,10 +283,12 @@ class Spider:
         job: str | None = None,
         redis: str | None = None,
         fresh: bool = False,
+        keep_rows: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> Report:
         """Crawl in this process, as `skitter run` does: items go to `out` (default JOB.db), the
-        queue is on the server `redis` or the embedded one. Run it again to resume.
+        queue is on the server `redis` or the embedded one. Run it again to resume; `fresh` starts
+        over, without the rows of the earlier crawl unless `keep_rows`.
 
         `settings`: any setting by its key, such as {"limits.max_pages": 100}; they win over the
         environment and skitter.toml. Ctrl-C stops it cleanly, and it returns.
@@ -270,7 +296,8 @@ class Spider:
         said = {"output.to": out, "server.redis_url": redis}
         given = {key: value for key, value in said.items() if value is not None}
         run: Runner = import_module(RUNNER).run_spider
-        return await run(self, job=job, fresh=fresh, settings={**(settings or {}), **given})
+        given = {**(settings or {}), **given}
+        return await run(self, job=job, settings=given, fresh=fresh, keep_rows=keep_rows)
 
     def run_sync(self, out: str | None = None, **options: Any) -> Report:
         """The same for a script without an event loop, with the same arguments as `run`."""
@@ -347,12 +374,11 @@ class Spider:
         return self.in_lane(seed) if self.renders else seed
 
 
-async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:
-    """Call each in order of registration; await the async ones."""
-    for hook in hooks:
-        result = hook(*arguments)
-        if inspect.isawaitable(result):
-            await result
+def _set(table: dict[str, T], name: str, value: T | None) -> None:
+    """Also when a cell is run again, without it."""
+    table.pop(name, None)
+    if value is not None:
+        table[name] = value
 
 
 def _seed(seed: str | Request) -> Request:
@@ -365,32 +391,3 @@ def _check_types(accept: Any) -> tuple[str, ...]:
         if not isinstance(one, str) or one.count("/") != 1:
             raise BadOption("accept", one, "content types, as text/html or image/*")
     return tuple(one.lower() for one in types)
-
-
-def _added(function: F, hooks: list[Callable[..., Any]], kind: str, *arguments: str) -> F:
-    """Register it after checking its signature, rather than fail at its first call."""
-    name = getattr(function, "__name__", repr(function))
-    if not callable(function):
-        raise SpiderError(f"{name} cannot be an {kind} hook: decorate a function")
-    try:
-        inspect.signature(function).bind(*arguments)
-    except ValueError:
-        pass  # written in C, without a signature
-    except TypeError:
-        takes = f"{', '.join(arguments)}" or "no arguments"
-        raise SpiderError(
-            f"the {kind} hook {name} must take {takes}: write def {name}({', '.join(arguments)})"
-        ) from None
-    hooks.append(function)
-    return function
-
-
-def _check_handler(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__name__", None)
-    if not callable(function) or not isinstance(name, str) or name == "<lambda>":
-        raise SpiderError(f"{function!r} cannot be a handler: decorate a function that has a name")
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        raise SpiderError(f"handler {name} must take one argument, the page") from None
-    return name

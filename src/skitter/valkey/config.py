@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import BadOption
+from skitter.trust import read_private
 from skitter.valkey.memory import SMALLEST_MEMORY_MB
-from skitter.valkey.trust import read_private
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from skitter.disk import NO_ROOM
 from skitter.errors import DirectoryUnusable, DiskFull
-from skitter.valkey.trust import check_ours
+from skitter.trust import check_ours, make_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +83,9 @@ def prepare(server: EmbeddedServer) -> None:
     """Create the directory if needed, and refuse one that cannot work."""
     check(server)
     with disk_errors(server):
-        if not server.directory.is_dir():
-            server.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_new = not server.directory.is_dir()
+        make_ours(server.directory)
+        if is_new:
             # Data and passwords do not belong in the repository that a crawl is started from.
             (server.directory / ".gitignore").write_text("*\n")
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import hiredis
 
 from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
+from skitter.trust import open_append
 from skitter.valkey import config, locks
 from skitter.valkey.append_only import mend
 from skitter.valkey.binary import environment, examine_binary
 from skitter.valkey.command import info, send
-from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
 
 if TYPE_CHECKING:

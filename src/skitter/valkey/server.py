@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from skitter.trust import check_ours
 from skitter.valkey import config, locks, process
 from skitter.valkey.config import ServerOptions
 from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
@@ -65,6 +66,7 @@ def stop(directory: Path, *, progress: Progress | None = None) -> bool:
     with disk_errors(home):
         if not home.start_lock.exists():
             return False
+        check_ours(home.directory)
     with _changing(home, progress):
         home.keep.unlink(missing_ok=True)
         home.stopped.touch(mode=0o600)
@@ -133,4 +135,6 @@ def address_of(directory: Path) -> EmbeddedServer:
 
 def _with_password(home: EmbeddedServer) -> EmbeddedServer:
     """Adds the password of the last start, from its configuration file."""
+    if home.directory.exists():
+        check_ours(home.directory)
     return replace(home, password=config.read(home.config).password)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.engine.departures import Departures
 from skitter.engine.figures import Figures
+from skitter.engine.handled import Handled
 from skitter.engine.memory import RequestMemory
 from skitter.engine.quality import FoundItems
 from skitter.fetch.client import HttpFetcher
@@ -70,10 +72,13 @@ async def open_worker(
             http, renderer = await web.open_routes(stack, http, renderer, log)
         departures = Departures(frontier, resolver)
         attempts = web.attempts(http, renderer, departures, log)
-        found = FoundItems(spider.default or "")
+        default = spider.default or ""
         delivery = Delivery(
-            frontier, attempts.memory, log, departures, quality=found, figures=figures
-        )
+            frontier, attempts.memory, log, departures,
+            quality=FoundItems(default), handled=Handled(default), figures=figures,
+        )  # fmt: skip
+        if spider.hooks.error:
+            delivery.on_given_up = partial(attempts.run_error_hooks, spider.hooks.error)
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
         with log.attached():
             yield Worker(frontier, attempts, delivery, log, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,8 +15,12 @@ from skitter.engine.departures import (
     PATIENCE_AFTER_ROBOTS_S,
     TooEarly,
 )
+from skitter.engine.leases import exclude
 from skitter.errors import (
+    NAMES_AWAY,
     FetchError,
+    NamesUnavailable,
+    NoPage,
     ServerRefused,
     ServerUnreachable,
     SkitterError,
@@ -27,16 +31,16 @@ from skitter.fetch.session import SESSION
 from skitter.metrics.recorder import Recorder
 from skitter.page import Page
 from skitter.settings import Limits
+from skitter.spider.hooks import run_error_hooks, run_hooks
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
-from skitter.spider.scope import Allowed, Refused
+from skitter.spider.scope import FILE, Allowed, Refused
 from skitter.spider.source_line import trace
-from skitter.spider.spider import run_hooks
 from skitter.tracing import Spans
 from skitter.urls import identify
 from skitter.worker import exchanges
 from skitter.worker.directives import Directives
 from skitter.worker.login import LoggedOut, LoginFailed
-from skitter.worker.outcomes import Outcome, Returned
+from skitter.worker.outcomes import Buried, Cause, Outcome, Retried, Returned
 from skitter.worker.redirects import redirected
 from skitter.worker.rendering import for_browser
 from skitter.worker.verdict import (
@@ -69,6 +73,9 @@ if TYPE_CHECKING:
     from skitter.worker.verdict import Verdict
 
 
+SAY_EVERY_S = 60.0
+
+
 @dataclass(slots=True)
 class Attempts:
     """Makes attempts, and holds what they share."""
@@ -90,6 +97,7 @@ class Attempts:
     revisits: Revisits | None = None  # None: no page is visited again
     figures: Recorder = field(default_factory=Recorder)
     spans: Spans = field(default_factory=Spans)
+    _names_away_at: float = -SAY_EVERY_S
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -101,25 +109,35 @@ class Attempts:
     async def make(self, lease: Lease) -> Outcome:
         """Fetch and handle one request. Raises nothing but cancellation."""
         visit = Visit(lease, self.departures.gate(lease) if self.departures else None)
+        outcome, hooks = await self._end(visit), self.spider.hooks
+        if isinstance(visit.error, HandlerError) and isinstance(outcome, Retried | Buried):
+            outcome = msgspec.structs.replace(outcome, handler=visit.error.handler)
+        if (hooks.error or hooks.failed_attempt) and isinstance(outcome, Retried | Buried):
+            outcome = msgspec.structs.replace(outcome, cause=_cause(visit, outcome))
+            await self.run_error_hooks(hooks.failed_attempt, outcome)
+        return outcome
+
+    async def _end(self, visit: Visit) -> Outcome:
+        lease = visit.lease
         try:
-            if self.spider.renders and await self._needs_another_lane(lease):
-                return visit.completed(links=[for_browser(lease.request)])
-            excluded = self._excluded(lease.url)
-            outcome = visit.ended(excluded) if excluded else await self._make(visit)
+            if self.revisits and await self.revisits.is_replaced(lease.request):
+                return visit.completed()
+            outcome = await self._outcome(visit)
             if self.revisits:
                 self.revisits.plan(visit, outcome)
+                await self.revisits.take_along(lease, outcome)
             return outcome
-        except (TooEarly, ServerUnreachable, ServerRefused):  # not the page's fault
-            return Returned(lease)
+        except (TooEarly, ServerUnreachable, ServerRefused, NamesUnavailable) as error:
+            return self._returned(lease, error)  # not the page's fault
         except LoggedOut:
             return visit.logged_out()
         except LoginFailed as error:
-            await self._run_error_hooks(lease.request, error)
+            visit.error = error
             return visit.ended(Retry(str(error), after_s=error.after_s))
         except SkitterError as error:
             if isinstance(error, FetchError):
                 self.figures.add_exchange(exchanges.failed(visit, error), ms=visit.took_ms)
-            await self._run_error_hooks(lease.request, error)
+            visit.error = error
             return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
         except Exception as error:  # a bug of ours, met by a strange page: only that page fails
             self.log("error", f"internal error on {lease.url}: {error!r}")
@@ -127,12 +145,32 @@ class Attempts:
         finally:
             await visit.close(lease.url)
 
-    async def _run_error_hooks(self, request: Request, error: SkitterError) -> None:
+    def _returned(self, lease: Lease, error: Exception) -> Returned:
+        if not isinstance(error, NamesUnavailable):
+            return Returned(lease)
+        if time.monotonic() - self._names_away_at > SAY_EVERY_S:  # each page comes here
+            self._names_away_at = time.monotonic()
+            self.log("warning", f"{NAMES_AWAY}: pages wait until it does")
+        return Returned(lease, waits=True)
+
+    async def run_error_hooks(
+        self, hooks: list[Callable[..., Any]], outcome: Retried | Buried
+    ) -> None:
         """A failing user hook must not cost the page its verdict."""
+        cause, request = outcome.cause, outcome.failure.lease.request
+        if cause is None:
+            return
         try:
-            await run_hooks(self.spider.hooks.error, request, error)
+            await run_error_hooks(hooks, request, cause.error, cause.response)
         except Exception as failure:
             self.log("error", f"an on_error hook failed: {trace(failure)}")
+
+    async def _outcome(self, visit: Visit) -> Outcome:
+        lease = visit.lease
+        if self.spider.renders and await self._needs_another_lane(lease):
+            return visit.completed(links=[for_browser(lease.request)])
+        excluded = exclude(lease, self.limits())
+        return Buried(excluded) if excluded else await self._make(visit)
 
     async def _make(self, visit: Visit) -> Outcome:
         if problem := await self._ask_robots(visit):
@@ -166,14 +204,9 @@ class Attempts:
     def _out_of_scope(self, link: Request, *, parent: str) -> str | None:
         """Why a redirect is not followed, if it leads where the crawl may not go."""
         verdict = self._allows(link, parent=parent)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, Refused) and verdict.kind != FILE:  # a seed's file was asked for
             return f"it redirects out of scope, to {link.url}: {verdict.reason}"
         return None
-
-    def _excluded(self, url: str) -> Bury | None:
-        """Checks the operator's current limits: the scope was checked when the link was found."""
-        why = self.limits().excludes(url)
-        return Bury(why) if why else None
 
     async def _prepare(self, visit: Visit) -> Request:
         """The request to send: in a session, and conditional if the page was visited before."""
@@ -255,6 +288,8 @@ class Attempts:
             rules = await self.robots.rules(lease.url, host, leave=leave)
             visit.arrive("/robots.txt")
         visit.rules = rules
+        if rules.reason == NAMES_AWAY:
+            raise NamesUnavailable(lease.url)
         if not await self.robots.may_fetch(rules, lease.url):
             return self.robots.verdict(rules, lease.url)
         is_new = not was_known and lease.pace is None
@@ -319,6 +354,9 @@ class Attempts:
 
     def _follow(self, visit: Visit, link: Request) -> Outcome:
         """A redirect becomes a link: it waits for its turn at its host, and is fetched once."""
+        verdict = self._allows(link, parent=visit.lease.url)
+        if isinstance(verdict, Refused) and verdict.kind == FILE and visit.lease.request.parent:
+            return self._skip(visit, verdict)
         if problem := self._out_of_scope(link, parent=visit.lease.url):
             return visit.ended(Bury(problem))
         return visit.completed(links=[msgspec.structs.replace(link, priority=visit.lease.priority)])
@@ -333,6 +371,13 @@ class Attempts:
             why = Refused(product_token(self.robots.user_agent), "robots")
             output.refused += [(link.url, why) for link in disallowed]
         return allowed
+
+
+def _cause(visit: Visit, outcome: Retried | Buried) -> Cause:
+    """The last response, unless a later request got none."""
+    if visit.error is None:
+        return Cause(NoPage(visit.lease.url, outcome.failure.error), visit.response)
+    return Cause(visit.error, None if isinstance(visit.error, FetchError) else visit.response)
 
 
 def _after_rest(status: int, rest_s: float) -> Retry:

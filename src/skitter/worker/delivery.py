@@ -7,13 +7,15 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from skitter.engine.figures import Figures
+from skitter.engine.handled import Handled
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
+from skitter.engine.pulse import cancel_all
 from skitter.engine.quality import FoundItems
 from skitter.errors import JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
@@ -22,10 +24,11 @@ from skitter.frontier.completions import Sealed, seal
 from skitter.frontier.wire import NOT_PLAIN
 from skitter.model import Completion, Ended, Failure, Lease
 from skitter.report import some
-from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
+from skitter.spider.sitemap import SITEMAP
+from skitter.worker.outcomes import WAIT_S, Buried, Cause, Completed, Outcome, Retried, Returned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Container, Coroutine, Iterable
 
     from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
@@ -57,7 +60,8 @@ class _Page(NamedTuple):
 
     completion: Completion
     sealed: Sealed
-    handled: bool  # its handler ran
+    output: HandlerOutput | None
+    skipped: bool  # its handler did not run
 
 
 @dataclass(slots=True)
@@ -71,7 +75,9 @@ class _Sorted:
     done: list[_Page] = field(default_factory=list)
     retries: list[Failure] = field(default_factory=list)
     buried: list[Failure] = field(default_factory=list)
+    causes: dict[int, Retried | Buried] = field(default_factory=dict)  # by the id of the failure
     early: list[Lease] = field(default_factory=list)
+    waiting: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     blocked: list[str | None] = field(default_factory=list)  # handlers of blocked requests
     rejected: list[RejectedItem] = field(default_factory=list)
@@ -84,13 +90,15 @@ class _Sorted:
             self._add_completed(outcome)
         elif isinstance(outcome, Retried):
             self.retries.append(outcome.failure)
+            self.causes[id(outcome.failure)] = outcome
             if outcome.blocked:
                 self.counts["blocked"] += 1
                 self.blocked.append(outcome.failure.lease.request.handler)
         elif isinstance(outcome, Buried):
             self.buried.append(outcome.failure)
+            self.causes[id(outcome.failure)] = outcome
         elif isinstance(outcome, Returned):
-            self.early.append(outcome.lease)
+            (self.waiting if outcome.waits else self.early).append(outcome.lease)
 
     def _add_completed(self, outcome: Completed) -> None:
         """A page that cannot be sent is buried; the others go on."""
@@ -100,7 +108,7 @@ class _Sorted:
         except (UsageError, *NOT_PLAIN) as error:
             self._bury(completion.lease, error)
         else:
-            self.done.append(_Page(completion, sealed, output is not None))
+            self.done.append(_Page(completion, sealed, output, bool(outcome.skipped)))
             self.size_bytes += sealed.size_bytes
         if outcome.skipped and not output:  # else it is counted as refused
             self.counts["skipped"] += 1
@@ -141,14 +149,15 @@ class _Sorted:
         self._bury(page.completion.lease, error)
 
     def _bury(self, lease: Lease, error: Exception) -> None:
-        reason = f"its results cannot be stored: {error}"
-        self.buried.append(Failure(lease=lease, error=reason))
+        failure = Failure(lease=lease, error=f"its results cannot be stored: {error}")
+        self.buried.append(failure)
+        self.causes[id(failure)] = Buried(failure, cause=Cause(UsageError(failure.error)))
 
     @property
     def leases(self) -> Iterable[Lease]:
         yield from (page.completion.lease for page in self.done)
         yield from (one.lease for one in self.retries + self.buried)
-        yield from self.early
+        yield from self.early + self.waiting
 
 
 @dataclass(slots=True)
@@ -160,20 +169,25 @@ class Delivery:
     log: Callable[[str, str], None]  # level, text
     departures: Departures | None = None
     on_sent: Callable[[], None] = lambda: None
+    #: Runs the user's hooks for a page that the server has given up; None: there are none.
+    on_given_up: Callable[[Retried | Buried], Coroutine[Any, Any, None]] | None = None
     tally: Tally = field(default_factory=Tally)
     quality: FoundItems = field(default_factory=FoundItems)
+    handled: Handled = field(default_factory=Handled)
     figures: Figures = field(default_factory=Figures)
     _outbox: Outbox[Outcome] = field(default_factory=Outbox)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
     _some: asyncio.Event = field(default_factory=asyncio.Event)
     _many: asyncio.Event = field(default_factory=asyncio.Event)
+    _hooks: set[asyncio.Task[None]] = field(default_factory=set)  # that run
 
     def __post_init__(self) -> None:
         self._refused.epoch = lambda: self.frontier.epoch
 
     def __len__(self) -> int:
-        return len(self._outbox)
+        """Results to be sent, and pages whose hooks still run."""
+        return len(self._outbox) + len(self._hooks)
 
     def add(self, outcome: Outcome) -> None:
         self._outbox.add(outcome)
@@ -226,8 +240,9 @@ class Delivery:
                 lambda: self.report_departures(found.leases),
                 partial(send_each, found.done, self._complete, found.refuse),
                 partial(self._release, found.early),
-                partial(self._retry, found.retries),
-                partial(self._bury, found.buried),
+                partial(self._release, found.waiting, after_s=WAIT_S),
+                partial(self._retry, found.retries, found.causes),
+                partial(self._bury, found.buried, found.causes),
                 partial(count, self.frontier, **found.counts),
                 partial(self._refuse, found.refused),
                 *(
@@ -241,6 +256,7 @@ class Delivery:
     async def report(self, frontier: Frontier) -> None:
         """Send what was found and measured, with the heartbeat."""
         await self.quality.send(frontier)
+        await self.handled.send(frontier)
         await self.figures.send(frontier)
 
     async def report_departures(self, leases: Iterable[Lease]) -> None:
@@ -259,10 +275,19 @@ class Delivery:
             [link for page in done for link in page.completion.links], epoch=epoch
         )
         for page in done:
-            if page.handled:
-                self.quality.add_page(page.completion.lease.request.handler, page.completion.items)
+            if page.output is not None:
+                self._note_handled(page, page.output)
         if len(done) < len(pages):
             self._note_late(pages, answers)
+
+    def _note_handled(self, page: _Page, output: HandlerOutput) -> None:
+        handler, items = page.completion.lease.request.handler, page.completion.items
+        self.quality.add_page(handler, items)
+        if handler != SITEMAP and not page.skipped:
+            found = len(items) + len(output.rejected)
+            self.handled.add_page(
+                handler, items=found, links=output.links, selectors=output.selectors
+            )
 
     def _note_late(self, pages: list[_Page], answers: list[Ended]) -> None:
         for page, answer in zip(pages, answers, strict=True):
@@ -277,23 +302,56 @@ class Delivery:
             await record_refusals(self.frontier, refused)
             self._refused.add([(url, 0) for url in refused], epoch=epoch)
 
-    async def _release(self, early: list[Lease]) -> None:
+    async def _release(self, early: list[Lease], *, after_s: float = 0.0) -> None:
         if early:
-            await self.frontier.release(early)
+            await self.frontier.release(early, after_s=after_s)
 
-    async def _retry(self, failures: list[Failure]) -> None:
+    async def _retry(self, failures: list[Failure], causes: dict[int, Retried | Buried]) -> None:
         if failures:
-            self._note_failures(failures, await self.frontier.retry(failures))
+            ends = await self.frontier.retry(failures)
+            self._note_failures(failures, ends, causes)
+            self._run_hooks(failures, ends, causes)
 
-    async def _bury(self, failures: list[Failure]) -> None:
+    async def _bury(self, failures: list[Failure], causes: dict[int, Retried | Buried]) -> None:
         if failures:
-            self._note_failures(failures, await self.frontier.bury(failures))
+            ends = await self.frontier.bury(failures)
+            failed = [i for i, one in enumerate(failures) if not one.excluded_by]
+            failures, ends = [failures[i] for i in failed], [ends[i] for i in failed]
+            self._note_failures(failures, ends, causes)
+            self._run_hooks(failures, ends, causes)
 
-    def _note_failures(self, failures: list[Failure], ends: list[Ended]) -> None:
+    def _run_hooks(
+        self, failures: list[Failure], ends: list[Ended], causes: dict[int, Retried | Buried]
+    ) -> None:
+        """Only the server knows which retry was the last. Beside the sending: a hook may be slow,
+        and leases must not run out meanwhile."""
+        if self.on_given_up is None:
+            return
+        for failure, end in zip(failures, ends, strict=True):
+            if end is Ended.BURIED:
+                task = asyncio.create_task(self.on_given_up(causes[id(failure)]))
+                self._hooks.add(task)
+                task.add_done_callback(self._end_hook)
+
+    def _end_hook(self, task: asyncio.Task[None]) -> None:
+        self._hooks.discard(task)
+        self.on_sent()
+
+    async def end_hooks(self, within_s: float) -> None:
+        """Wait for the hooks of pages that were given up."""
+        if self._hooks:
+            await asyncio.wait(self._hooks, timeout=within_s)
+        await cancel_all(self._hooks)
+
+    def _note_failures(
+        self, failures: list[Failure], ends: list[Ended], causes: dict[int, Retried | Buried]
+    ) -> None:
         self.tally.errors += len(failures)
         self.figures.count("retries", ends.count(Ended.RETRIED))
         self.figures.count("dead", ends.count(Ended.BURIED))
         for failure in failures:
+            if (outcome := causes.get(id(failure))) and outcome.handler:
+                self.handled.add_failed(outcome.handler)
             self.log("warning", f"{failure.lease.url}: {failure.error}")
 
     async def _reject(self, rejected: list[RejectedItem]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.engine.leases import extend, is_suspect
 from skitter.engine.pulse import Pulse, cancel_all, rss_mb
+from skitter.engine.stalls import Stalls
 from skitter.engine.watchdog import watch
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.admin.workers import Vitals
@@ -93,6 +94,7 @@ class Worker:
                 self.logbook("debug" if again else "info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self._deliver, pulse.run, self._extend, self._feed))
+                helpers.append(self._start(Stalls(partial(self.logbook, "warning")).run))
                 if self.options.keep_alive:
                     helpers.append(self._start(self._watch_schedule))
                 if self.options.max_memory_mb is not None:
@@ -164,6 +166,7 @@ class Worker:
         async with self._turnstile:
             if self._stop.is_set():
                 return False
+            self._free.clear()  # not later: what ends during the call may change its answer
             leases, again_in_s = await self._lease(min(slots - self._busy[lane], half), lane)
             await self._begin_all(leases)
         if leases:
@@ -268,8 +271,8 @@ class Worker:
             self.logbook("error", f"internal error: {error!r}")
 
     async def _rest(self, seconds: float) -> None:
-        """Wait, but wake up when an attempt ends, results are sent, or the worker is stopped."""
-        self._free.clear()
+        """Wait, but not if an attempt ended, results were sent, or the worker was stopped since the
+        last lease."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._free.wait()
@@ -317,6 +320,7 @@ class Worker:
 
     async def _return(self, left: list[Lease]) -> None:
         await self.delivery.flush()
+        await self.delivery.end_hooks(LAST_SEND_S / 2)
         if left:
             await self.delivery.report_departures(left)
             await self.frontier.release(left)

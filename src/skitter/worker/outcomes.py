@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from skitter.model import Completion, Failure, Lease
+from skitter.errors import SkitterError
+from skitter.model import Completion, Failure, Lease, Response
 from skitter.spider.run import HandlerOutput
+
+#: How long a page waits while no name can be looked up.
+WAIT_S = 5.0
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """What on_error hooks are told of a failed attempt."""
+
+    error: SkitterError
+    response: Response | None = None
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -22,18 +33,23 @@ class Retried(msgspec.Struct, frozen=True):
 
     failure: Failure
     blocked: bool = False  # by a block page
+    handler: str = ""  # that failed
+    cause: Cause | None = None  # None: no hook wants to know
 
 
 class Buried(msgspec.Struct, frozen=True):
     """The request becomes a dead letter."""
 
     failure: Failure
+    handler: str = ""
+    cause: Cause | None = None
 
 
 class Returned(msgspec.Struct, frozen=True):
     """Its turn has not come yet: the request goes back unchanged."""
 
     lease: Lease
+    waits: bool = False  # for WAIT_S
 
 
 Outcome = Completed | Retried | Buried | Returned

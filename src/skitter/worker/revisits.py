@@ -5,6 +5,7 @@ Loaders are told of a page that no longer has items, if its rows are to be remov
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from skitter.frontier.admin.schedule import offer_round
 from skitter.frontier.completions import encode_item
 from skitter.frontier.wire import encode, ms
 from skitter.model import Revisit, Visited
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 NOT_MODIFIED, BAD = 304, 400
 GONE = frozenset({404, 410})
+OLD_ROUND = re.compile(r"round (\d{1,15})\Z")
 #: Longer ones are not kept: RFC 9110 sets no limit, and each is sent back with every revisit.
 LONGEST_ETAG, LONGEST_DATE = 256, 40
 
@@ -67,6 +70,26 @@ class Revisits:
         elif isinstance(outcome, Buried) and visit.response.status in GONE:
             visit.feedback.revisit = self._none(visit)
 
+    async def take_along(self, lease: Lease, outcome: Outcome) -> None:
+        """In a round, where a page redirects to is visited again too, though it is known; so is the
+        same page in a browser."""
+        due_ms = lease.request.round
+        links = outcome.completion.links if due_ms and isinstance(outcome, Completed) else ()
+        if pages := [link for link in links if link.round]:
+            await offer_round(self.frontier, pages, due_ms=due_ms)
+
+    async def is_replaced(self, request: Request) -> bool:
+        """Whether it is a page of a round by an earlier release, which had a fingerprint per round:
+        the page itself is visited instead."""
+        found = OLD_ROUND.search(request.unique)
+        if not found:
+            return False
+        page = msgspec.structs.replace(
+            request, unique=request.unique[: found.start()], visited=None
+        )
+        await offer_round(self.frontier, [page], due_ms=int(found[1]))
+        return True
+
     def _next(self, visit: Visit, response: Response, *, brought: bool) -> Revisit:
         last, unchanged = visit.lease.request.visited, self.is_unchanged(visit)
         interval_s = self.frontier.options.visits.interval_s(
@@ -101,7 +124,7 @@ class Revisits:
 
 
 def _record(lease: Lease, now: Visited) -> msgspec.Raw:
-    body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0))
+    body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0, round=0))
     return as_text(b"%d %b %b" % (lease.priority, lease.host.encode(), body))
 
 

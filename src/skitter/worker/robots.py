@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.domains import host_of
-from skitter.errors import ServerFull
+from skitter.errors import NAMES_AWAY, NOT_FOUND, ServerFull
 from skitter.fetch.robots import (
     LOST_AFTER_S,
     TROUBLE_S,
@@ -111,6 +111,8 @@ class RobotsCache:
         After a while they are given up, or a crawl would wait for 30 days."""
         if rules.unreachable_since is None:
             return Bury(DISALLOWED)
+        if rules.reason.startswith(NOT_FOUND):
+            return Retry(rules.reason)
         why = rules.explain(url, self.user_agent)
         if not rules.status:
             return Retry(why)
@@ -176,6 +178,8 @@ class RobotsCache:
 
 def _ttl_s(rules: RobotsRules) -> float:
     """An answer's own TTL; after silence, ask again when it has lasted twice as long."""
+    if rules.reason == NAMES_AWAY:  # no fault of the host's
+        return NO_ANSWER_S
     lasted_s = rules.fetched_at - (rules.unreachable_since or rules.fetched_at)
     if rules.status or lasted_s >= LOST_AFTER_S:
         return rules.ttl_s

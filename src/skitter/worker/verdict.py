@@ -37,7 +37,7 @@ class Policy:
 
     max_redirects: int = 10
     longest_rest_s: float = 3600.0
-    handler_tries: int = 2  # an incomplete page may be complete the next time
+    handler_tries: int = 2  # for errors that may pass: spider/passing.py
     blocked_rest_s: float = 60.0  # for a host that shows a block page
     has_routes: bool = False  # several: one may get what another is denied
     accept: tuple[str, ...] = ()  # content types such as text/*; empty: all

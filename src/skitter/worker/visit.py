@@ -15,6 +15,7 @@ from skitter.worker.verdict import Bury, Follow, Retry
 
 if TYPE_CHECKING:
     from skitter.engine.departures import Gate
+    from skitter.errors import SkitterError
     from skitter.fetch.client import Leave
     from skitter.fetch.robots import RobotsRules
     from skitter.fetch.session import Session
@@ -34,6 +35,7 @@ class Visit:
     rules: RobotsRules | None = None  # of robots.txt; None: it is not obeyed
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
+    error: SkitterError | None = None  # what ended it
     usage: str = ""  # what the page says about its use
     asked_at: float = 0.0  # when the last fetch began, by the monotonic clock
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption, BadURL, JobMismatch
+from skitter.frontier.admin.dead import restore_excluded
 from skitter.frontier.offers import slot_of
 from skitter.frontier.options import (
     options_of,
@@ -54,6 +55,8 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     frontier.options = options
     await settle_hosts(frontier)
     await free_trapped(frontier)
+    if not create:
+        await restore_excluded(frontier)
 
 
 async def change_options(
@@ -70,6 +73,8 @@ async def change_options(
     await settle_hosts(frontier)
     if "shape_budget" in changes:
         await free_trapped(frontier)
+    if changes.keys() & {"exclude", "include"}:
+        await restore_excluded(frontier)
     return frontier.options
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from skitter.errors import BadOption
-from skitter.frontier.facts import Trouble, open_body, open_trouble
+from skitter.frontier.facts import EXCLUDED_S, Trouble, open_body, open_trouble
 from skitter.frontier.seen import seen_set
 from skitter.frontier.shard import Shard
-from skitter.frontier.wire import MAX_ERROR_CHARS, ms, scatter, with_scores
+from skitter.frontier.wire import MAX_ERROR_CHARS, batched, ms, scatter, with_scores
 from skitter.model import DeadLetter, Request
 from skitter.redact import redact_request, redact_text
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 PAGE = 200
+EXCLUDED_MS: Final = round(1000 * EXCLUDED_S)
+#: The times of dead letters, and of what the job's patterns exclude.
+DEAD: Final = "-inf", f"({EXCLUDED_MS}"
+EXCLUDED: Final = str(EXCLUDED_MS), "+inf"
 KINDS_LOOK_AT: Final = 10_000  # someone waits for it
 LONGEST_KIND: Final = 200
 _DIFFERS: Final = re.compile(r"""\w+://\S+|'[^']*'|"[^"]*"|\d+\.\d+|\d{4,}""")
@@ -104,7 +108,7 @@ async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
     """One dead letter by its fingerprint."""
     for shard in frontier.shards:
         score = await shard.command("ZSCORE", "dead", fingerprint)
-        if score is not None:
+        if score is not None and float(score) < EXCLUDED_MS:
             letters = await _read(shard, [(fingerprint.encode(), float(score))])
             return letters[0] if letters else None
     return None
@@ -154,14 +158,42 @@ async def _send(
     return changed
 
 
-async def _pages(shard: Shard, start: Place) -> AsyncIterator[list[DeadLetter]]:
+async def excluded_letters(frontier: Frontier) -> AsyncIterator[DeadLetter]:
+    """What the job's patterns exclude, set aside while it waited. In small steps, oldest first."""
+    for shard in frontier.shards:
+        async for page in _pages(shard, Place(), EXCLUDED):
+            for letter in page:
+                yield letter
+
+
+async def unfetched(frontier: Frontier) -> AsyncIterator[DeadLetter]:
+    """Dead or excluded: for callers who wait for each of their pages."""
+    async for letter in dead_letters(frontier):
+        yield letter
+    async for letter in excluded_letters(frontier):
+        yield letter
+
+
+async def restore_excluded(frontier: Frontier) -> int:
+    """Make pending again what the job's patterns exclude no longer. Returns how many came back."""
+    limits, restored = frontier.options.limits, 0
+    async for batch in batched(excluded_letters(frontier), PAGE):
+        back = [one for one in batch if not limits.excludes_request(one.request)]
+        restored += await revive(frontier, back)
+    return restored
+
+
+async def _pages(
+    shard: Shard, start: Place, times: tuple[str, str] = DEAD
+) -> AsyncIterator[list[DeadLetter]]:
     """By time, not by position: letters revived between two pages must not shift the rest."""
-    after: bytes | str = "-inf" if start.at_ms < 0 else _number(start.at_ms)
+    first, last_of_all = times
+    after: bytes | str = first if start.at_ms < 0 else _number(start.at_ms)
     at_after: set[bytes] = set()
     begins = start.at_ms, start.fingerprint.encode()
     while True:
         page = await shard.command(
-            "ZRANGE", "dead", after, "+inf", "BYSCORE",
+            "ZRANGE", "dead", after, last_of_all, "BYSCORE",
             "LIMIT", 0, PAGE + len(at_after), "WITHSCORES",
         )  # fmt: skip
         fresh = [(fp, float(score)) for fp, score in with_scores(page) if fp not in at_after]

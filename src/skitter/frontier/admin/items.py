@@ -27,6 +27,9 @@ REJECTED_KEPT = 100_000
 #: A loader silent for this long counts as dead, and its items are taken over.
 #: Loading is idempotent, so one that was only slow does no harm.
 TAKE_OVER_S = 5.0
+#: With several shards, how long a loader waits before it looks again; doubled while nothing comes.
+FIRST_PAUSE_S = 0.02
+MAX_BLOCK_S = 10.0  # well below the time after which a call counts as lost
 #: What decoding raises for entries that are not ours. msgspec's errors are ValueErrors.
 UNREADABLE = (ValueError, KeyError, TypeError)
 
@@ -77,7 +80,7 @@ async def put_items(
     for index, item in enumerate(items, start=first):
         await shard.command(
             "XADD", "items", "*",
-            "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease),
+            "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease), "part", 1,
         )  # fmt: skip
 
 
@@ -129,21 +132,31 @@ class ItemStream:
     loader: str
     take_over_s: float = TAKE_OVER_S
     _begun: set[int] = field(default_factory=set)
+    _pause_s: float = FIRST_PAUSE_S
 
     async def read(self, limit: int, wait_s: float) -> list[Result]:
-        """Up to `limit` items; waits a little if there are none."""
-        for shard in self.frontier.shards:
+        """Up to `limit` items, as soon as there are any. The stream of a single shard wakes us; no
+        call can wait for streams in several slots."""
+        shards = self.frontier.shards
+        if len(shards) == 1:
+            return await self._read_from(shards[0], limit, block_s=wait_s)
+        for shard in shards:
             if results := await self._read_from(shard, limit):
+                self._pause_s = FIRST_PAUSE_S
                 return results
-        await asyncio.sleep(wait_s)
+        await asyncio.sleep(min(wait_s, self._pause_s))
+        self._pause_s = max(FIRST_PAUSE_S, min(wait_s, 2 * self._pause_s))
         return []
 
-    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result] = ()) -> None:
+    async def acknowledge(
+        self, stored: Sequence[Result], others: Sequence[Result] = (), *, updated: int = 0
+    ) -> None:
         """Remove items that are stored, and others that never will be, from the stream."""
         with suppress(JobMissing):  # purged meanwhile, and the items with it
             for results, counts in ((stored, 1), (others, 0)):
                 for shard, ids in _by_shard(self.frontier, results):
-                    await shard.unload(ids, name=GROUP, stored=counts)
+                    await shard.unload(ids, name=GROUP, stored=counts, updated=updated)
+                    updated = 0
 
     async def keep(self, results: Sequence[Result]) -> None:
         """Say that we still work on these, so that no other loader takes them over."""
@@ -152,16 +165,16 @@ class ItemStream:
             words = ("XCLAIM", key, GROUP, self.loader, 0, *ids, "JUSTID")
             await shard.server.command(*words, parse_justid=True)
 
-    async def _read_from(self, shard: Shard, limit: int) -> list[Result]:
+    async def _read_from(self, shard: Shard, limit: int, block_s: float = 0.0) -> list[Result]:
         try:
-            return await self._share_of(shard, limit)
+            return await self._share_of(shard, limit, block_s)
         except InfrastructureError as error:
-            if not _is(error, "NOGROUP"):
+            if not (_is(error, "NOGROUP") or _is(error, "UNBLOCKED")):  # removed meanwhile
                 raise
             self._begun.discard(shard.keys.shard)  # created again, unless the job is gone
             return []
 
-    async def _share_of(self, shard: Shard, limit: int) -> list[Result]:
+    async def _share_of(self, shard: Shard, limit: int, block_s: float) -> list[Result]:
         await self._begin(shard)
         key = shard.keys.key("items")
         idle_ms = round(self.take_over_s * 1000)
@@ -170,10 +183,10 @@ class ItemStream:
         )
         entries = [entry for entry in stale if entry[1]]  # removed ones come without fields
         if not entries:
-            reply = await shard.server.command(
-                "XREADGROUP", "GROUP", GROUP, self.loader, "COUNT", limit, "STREAMS", key, ">"
-            )
-            entries = _entries(reply)
+            words = ("XREADGROUP", "GROUP", GROUP, self.loader, "COUNT", limit)
+            block_ms = round(1000 * min(block_s, MAX_BLOCK_S))
+            block = ("BLOCK", block_ms) if block_ms > 0 else ()  # 0 would be for ever
+            entries = _entries(await shard.server.command(*words, *block, "STREAMS", key, ">"))
         results, unreadable = _read(shard, entries)
         for entry, fields in unreadable:
             await self._reject(shard, entry, fields)
@@ -184,7 +197,7 @@ class ItemStream:
         item = shorten(ascii(fields), 500)
         reason = "it is in the stream of items, but is none"
         await reject_items(self.frontier, RejectedItem(url="", field="", reason=reason, item=item))
-        await shard.unload([entry.decode()], name=GROUP, stored=0)
+        await shard.unload([entry.decode()], name=GROUP, stored=0, updated=0)
 
     async def _begin(self, shard: Shard) -> None:
         if shard.keys.shard in self._begun:
@@ -230,6 +243,7 @@ def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
         url=body["url"],
         item=body["item"],
         fetched_at=int(entry.partition(b"-")[0]) / 1000,
+        is_part=b"part" in known,
     )
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skitter.model import State
 
 T = TypeVar("T")
+_FINISH = "run it with --fresh to start over, or `skitter purge {job}` to remove it."
 
 #: Jobs looked at concurrently: each takes a connection.
 LOOKS_AT_ONCE = 16
@@ -80,7 +81,7 @@ async def for_each_job(
 
 
 #: Not set by callers: they follow from the options and the release.
-CHOSEN_BY_US = frozenset({"by_domain", "domains_together"})
+CHOSEN_BY_US = frozenset({"by_domain", "domains_together", "fingerprinter"})
 #: `skitter create` chooses these for all engines: here, a default means "whatever is stored".
 WITHOUT_A_WISH = {"shards": Layout().shards, "bloom": Layout().bloom}
 
@@ -114,6 +115,15 @@ async def create_job(
     if options is not None and not all(has_options(one, options) for one in controls):
         await configure(frontier, options)
     return frontier
+
+
+async def note_fingerprinter(frontier: Frontier, name: str) -> None:
+    """Note how the nodes of this job tell pages apart, for others who add URLs."""
+    if frontier.layout.fingerprinter != name:
+        frontier.layout = replace(frontier.layout, fingerprinter=name)
+        known = msgspec.json.encode(frontier.layout)
+        await frontier.server.command("HSET", JOBS, frontier.job, known)
+        await frontier.home.command("HINCRBY", "control", "born", 1)  # others open it again
 
 
 async def new_job(
@@ -155,12 +165,17 @@ async def open_job(
     return frontier
 
 
-async def purge_job(frontier: Frontier) -> int:
+async def purge_job(
+    frontier: Frontier, *, meanwhile: Callable[[], Awaitable[object]] | None = None
+) -> int:
     """Remove a job and all its data, in small steps. Returns how many keys were removed.
 
     The state changes first, on every shard, so that late workers are refused. The name is removed
     before the states: an interrupted purge can be run again until only the states are left, and a
     job that is created again meanwhile keeps its name.
+
+    `meanwhile` removes what is stored elsewhere: its items are gone by then, and if it is
+    interrupted, the job stays half purged, so that no crawl continues with the rest.
     """
     server = frontier.server
     for shard in frontier.shards:
@@ -172,6 +187,8 @@ async def purge_job(frontier: Frontier) -> int:
         async for keys in scan_keys(shard):
             if batch := [key for key in keys if key != control]:
                 removed += await server.command("UNLINK", *batch)
+    if meanwhile:
+        await meanwhile()
     await server.command("HDEL", JOBS, frontier.job)
     for shard in frontier.shards:
         removed += await server.command("UNLINK", shard.keys.key("control"))
@@ -197,7 +214,7 @@ def _check_states(job: str, controls: list[dict[str, str]]) -> list[State | None
     """The state of each shard; None: the shard was never set up."""
     states = [control.get("state") for control in controls]
     if PURGE in states:
-        raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish it.")
+        raise JobClosed(job, "half purged", hint=_FINISH.format(job=job))
     return [None if state is None else open_state(job, state) for state in states]
 
 

@@ -12,6 +12,7 @@ from skitter.frontier.admin.refusals import KEPT, Refusal, newest_refusals
 from skitter.frontier.facts import host_facts, request_facts
 from skitter.frontier.scan import scan_names
 from skitter.patterns import first_match
+from skitter.settings import Limits
 from skitter.settings.widening import site_of, widening
 from skitter.urls import identify
 
@@ -79,10 +80,18 @@ async def _over_depth(frontier: Frontier, limit: int | None) -> _Count:
 
 
 async def _excluded(frontier: Frontier, patterns: str | None) -> _Count:
+    return await _kept_out(frontier, Limits(exclude=patterns))
+
+
+async def _not_included(frontier: Frontier, patterns: str | None) -> _Count:
+    return await _kept_out(frontier, Limits(include=patterns))
+
+
+async def _kept_out(frontier: Frontier, limits: Limits) -> _Count:
     async def count(shard: Shard, names: list[str]) -> int:
         facts = await request_facts(shard, [(name, "") for name in names])
-        urls = [one.request.url for one in facts if one.request and not one.dead]
-        return sum(first_match(patterns or "", url) is not None for url in urls)
+        waiting = [one.request for one in facts if one.request and (one.queued or one.delayed)]
+        return sum(limits.excludes_request(request) is not None for request in waiting)
 
     return await _scan(frontier, "task", count)
 
@@ -143,7 +152,11 @@ EFFECTS: dict[str, tuple[Callable[[Frontier, Any], Awaitable[_Count]], str]] = {
     ),
     "exclude": (
         _excluded,
-        "pending URLs would not be fetched: they become dead letters, which can be retried",
+        "pending URLs would not be fetched; they come back when the option changes again",
+    ),
+    "include": (
+        _not_included,
+        "pending URLs would not be fetched; they come back when the option changes again",
     ),
     "also_hosts": (
         _let_in_by_host,

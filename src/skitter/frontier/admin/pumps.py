@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skitter.frontier.keys import PUMP_SLOTS, PUMPED, ShardKeys
+from skitter.frontier.keys import PUMP_SECRET, PUMP_SLOTS, PUMPED, ShardKeys
 from skitter.frontier.wire import ms
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ def pumped_jobs(server: Server) -> Registry:
 def pump_slots(server: Server) -> Registry:
     """The machines that run pumps, and how many each can run at a time."""
     return Registry(server, PUMP_SLOTS)
+
+
+async def pump_secret(server: Server) -> bytes:
+    """A key that is made when first needed. Those who can only add requests, over HTTP or to a
+    feed, do not know it."""
+    made = secrets.token_hex(32).encode()
+    found: bytes | None = await server.command("SET", PUMP_SECRET, made, "NX", "GET", get=True)
+    return found or made
 
 
 def lane_of(permit: str) -> Lane:

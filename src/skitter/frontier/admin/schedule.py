@@ -13,11 +13,16 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from skitter.errors import BadOption, JobDamaged, UsageError
+from skitter.frontier.frontier import ADD_BATCH
+from skitter.frontier.scripts import Code
+from skitter.frontier.wire import scatter
+from skitter.model import Added
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Request
 
 SHORTEST_S, LONGEST_S = 1.0, 366 * 86_400.0
 MAX_MISSED = 1000  # counting stops there
@@ -95,6 +100,22 @@ async def read_schedule(frontier: Frontier) -> Schedule | None:
 
 async def remove_schedule(frontier: Frontier) -> bool:
     return bool(await frontier.home.command("DEL", "schedule"))
+
+
+async def offer_round(frontier: Frontier, pages: Sequence[Request], *, due_ms: int) -> list[Added]:
+    """Visit pages once more, each once in a round: NEW if it is pending now. Safe to repeat."""
+    offers = [frontier.offer(msgspec.structs.replace(one, round=due_ms)) for one in pages]
+
+    async def send(shard: int, part: list[int]) -> list[Added]:
+        codes = await frontier.shards[shard].again(
+            [offers[number].arguments for number in part],
+            due_ms=str(due_ms),
+            replicated=frontier.options.safety.replicated,
+        )
+        return [Added(Code(code).name.lower()) for code in codes]
+
+    weights = [one.weight for one in offers]
+    return await scatter([one.shard for one in offers], send, weights=weights, batch=ADD_BATCH)
 
 
 async def advance(frontier: Frontier, schedule: Schedule, *, now_ms: int) -> tuple[bool, int]:

@@ -55,9 +55,20 @@ def loader_note(
 
 
 def server_notes(nodes: Sequence[ServerFacts], directory: Path | None) -> list[str]:
-    """Warn about servers or cluster nodes whose disk or memory is full. Pure."""
-    found = {note for facts in nodes for note in (disk_note(facts, directory), memory_note(facts))}
+    """Warn about servers or cluster nodes that lose keys, or whose disk or memory is full. Pure."""
+    found = {disk_note(facts, directory) for facts in nodes}
+    found |= {note for facts in nodes for note in (memory_note(facts), eviction_note(facts))}
     return sorted(filter(None, found))
+
+
+def eviction_note(facts: ServerFacts) -> str:
+    """Nobody connects to such a server, but it may become one while a crawl runs."""
+    if facts.eviction == "noeviction":
+        return ""
+    return (
+        f"the server may now evict keys (maxmemory-policy {facts.eviction}), and so lose URLs: run "
+        "`CONFIG SET maxmemory-policy noeviction` on it, then `skitter audit`"
+    )
 
 
 def disk_note(facts: ServerFacts, directory: Path | None) -> str:

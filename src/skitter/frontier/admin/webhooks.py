@@ -36,7 +36,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     dead: Annotated[int, msgspec.Meta(ge=1)] = 100  # dead letters
     failures: Share = 0.5  # of recent attempts
     blocked: Share = 0.2  # of recent responses
-    private: bool = False  # its address may be private
+    private: bool = False  # read by older releases only: the sender's own settings decide
     told: list[Occasion] = []  # still true, and already sent
 
 
@@ -48,10 +48,10 @@ def without_secrets(hook: Webhook) -> Webhook:
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """A message that is not delivered yet."""
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern=r"\A[\w-]{1,64}\Z")]  # goes into a header
     webhook: str
     on: Occasion
-    body: str
+    body: str  # as of then; what is sent is built anew
     next_at: float = 0.0
     tries: int = 0
 

@@ -112,27 +112,28 @@ async def wanted_workers(frontier: Frontier) -> int | None:
     return min(int(raw), MAX_WORKERS) if raw.isdigit() and len(raw) < 16 else None
 
 
-async def take_back(frontier: Frontier, client: str, *, seen: bool) -> int:
+async def take_back(frontier: Frontier, client: str, *, seen: bool, why: str = "") -> int:
     """Take back every lease of a dead client, as if it had expired, and forget its heartbeat.
     Returns how many.
 
-    `seen`: the caller saw it die, so it was not the whole machine that went down.
+    `seen`: the caller saw it die, so it was not the whole machine that went down. `why`: what it
+    died of, for the dead letters.
 
     Leases are not indexed by holder: each death scans them all, in small steps. A lease that the
     scan misses expires.
     """
-    parts = (_take_back_from(shard, client, seen) for shard in frontier.shards)
+    parts = (_take_back_from(shard, client, seen, cut(why)) for shard in frontier.shards)
     taken = sum(await side_by_side(parts))
     await leave(frontier, client)
     return taken
 
 
-async def _take_back_from(shard: Shard, client: str, seen: bool) -> int:
+async def _take_back_from(shard: Shard, client: str, seen: bool, why: str) -> int:
     taken, cursor, prefix = 0, 0, f"{client}.".encode()
     while True:
         cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", 500)
         theirs = [pair for pair in holders.items() if pair[1].startswith(prefix)]
         if theirs:
-            taken += await shard.reclaim(theirs, seen=int(seen))
+            taken += await shard.reclaim(theirs, seen=int(seen), why=why)
         if not int(cursor):
             return taken

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from skitter.frontier.facts import HostFacts, RequestFacts
     from skitter.settings import JobOptions, Layout
 
-STATES = ("pending", "delayed", "trapped", "leased", "done", "dead", "dropped")
+STATES = ("pending", "delayed", "trapped", "leased", "done", "dead", "excluded", "dropped")
 
 
 def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
     """A request is in one state, with its own body and what that state needs."""
-    places = ("queued", "delayed", "trapped", "leased", "dead", "resting")
+    places = ("queued", "delayed", "trapped", "leased", "dead", "excluded", "resting")
     states = [name for name in places if getattr(facts, name)]
     if len(states) > 1:
         yield f"is in several states: {', '.join(states)}"
@@ -87,7 +87,8 @@ def _state_problems(facts: RequestFacts) -> Iterator[str]:
         yield "has a lease but no holder" if facts.leased else "has a holder but no lease"
     if facts.on_probation and not facts.leased:
         yield "uses its shape's budget without a lease"
-    for name in ("delayed_until", "leased_until", "dead_since", "visited_again_at"):
+    moments = ("delayed_until", "leased_until", "dead_since", "excluded_since", "visited_again_at")
+    for name in moments:
         moment = getattr(facts, name)
         if moment is not None and not 0 <= moment < math.inf:
             yield f"is {name.replace('_', ' ')} an impossible time"
@@ -99,8 +100,8 @@ def _trouble_problems(facts: RequestFacts) -> Iterator[str]:
         yield "has a failure record that cannot be read"
     if facts.troubled and not facts.host:
         yield "is gone but still has a failure record"
-    if facts.dead and not facts.troubled:
-        yield "is dead without a reason"
+    if (facts.dead or facts.excluded) and not facts.troubled:
+        yield f"is {'dead' if facts.dead else 'excluded'} without a reason"
 
 
 def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:

@@ -48,7 +48,7 @@ class Explanation:
     canonical: str
     fingerprint: str
     host: str
-    state: str  # unknown, refused, pending, delayed, trapped, leased, done, dead
+    state: str  # unknown, refused, pending, delayed, trapped, leased, done, dead, excluded
     because: list[str] = field(default_factory=list)
     method: str | None = None
     found_on: str | None = None
@@ -237,7 +237,7 @@ def _depth_of(request: Request, facts: RequestFacts) -> int:
 def state_of(facts: RequestFacts) -> str:
     if facts.queued:
         return "pending"
-    for state in ("delayed", "trapped", "leased", "dead"):
+    for state in ("delayed", "trapped", "leased", "dead", "excluded"):
         if getattr(facts, state):
             return state
     return "done" if facts.seen else "unknown"
@@ -261,6 +261,11 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
         return [
             f"it was given up at {moment(facts.dead_since)}: {error}",
             "bring it back with `skitter dead retry`",
+        ]
+    if facts.excluded_since is not None:
+        return [
+            f"it is excluded since {moment(facts.excluded_since)}: {error}",
+            "it comes back when `skitter set` changes that option",
         ]
     if facts.trapped:
         return []
@@ -298,9 +303,9 @@ def _gone(facts: RequestFacts, options: JobOptions) -> list[str]:
 def _trapped(facts: RequestFacts, job: str) -> list[str]:
     shape = shape_of(facts.request.url) if facts.request else "its shape"
     return [
-        f"it is held because {shape} looks like a trap: too many pages of that shape "
-        "brought nothing, or led only to more of the same",
-        f"if it is not one, raise the budget: `skitter set {job} --shape-budget 1000`, or none",
+        f"it is held because many pages like {shape} are done: it comes last, or never if there "
+        "are ten times too many",
+        f"for more of them, raise the budget: `skitter set {job} --shape-budget 10000`, or none",
     ]
 
 

@@ -9,15 +9,15 @@ KEYS   lease    zset   fingerprint -> ms
        sessions string exists if there is a pool of sessions
 ARGV   limit    int    at most this many
        ttl_ms   int    how long the leases last
-       since_ms int    since this client last leased: steady.lua
+       vouched_ms int  the job's time by the clock of this client: steady.lua
        token    text   proof of the lease; the second in which it was taken is appended
 REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: only this
        shard's share of max_pages held more back), born (if it changed, clear all caches), pace
        (pace.lua), pages to reopen (-1: the job keeps no depths), sessions (1: there are some),
-       then per request: fingerprint, record, trouble or empty, depth if kept
+       the job's time in ms, then per request: fingerprint, record, trouble or empty, depth if kept
 COST   O(limit * log N), regardless of the number of hosts and URLs
 ]]
---@include answers handing_out steady reap wake take sift commit budget pace depth
+--@include answers handing_out catch_up reap wake take sift commit budget pace depth
 local proof = token .. string.format('.%d', wall_ms / 1000)
 
 local function hand_out(fps)
@@ -46,7 +46,7 @@ local function pages_left()
   return (limits.shards and share() or limits.max_pages) - pages_used()
 end
 
-keep_steady() -- first, as it may correct now_ms
+catch_up() keep_steady() -- first, as they may correct now_ms
 local first = answered()
 local fps, records = first and still_ours(first), nil
 if not fps then
@@ -67,13 +67,13 @@ local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
   limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '',
-  pace(records, first), keeps_depths and to_reopen or -1, redis.call('EXISTS', sessions),
+  pace(records, first), keeps_depths and to_reopen or -1, redis.call('EXISTS', sessions), now_ms,
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 local found = keeps_depths and bulk_read('HMGET', depths, fps)
 local width = found and 4 or 3
 for i = 1, #fps do
-  local at = 8 + width * (i - 1)
+  local at = 9 + width * (i - 1)
   reply[at + 1], reply[at + 2], reply[at + 3] = fps[i], records[i] or '', troubles[i] or ''
   if found then reply[at + 4] = found[i] or '' end
 end

@@ -12,19 +12,21 @@ KEYS   stats    hash   counters
        hosts    hash
        items    stream
 REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, leased, dead,
-       hosts, bodies, holders, items, reopened (pages whose links have to be offered again),
+       excluded, hosts, bodies, holders, items, reopened (pages whose links have to be offered again),
        revisits (pages to visit again), due (those to visit now), looks (shapes that await a last
        look) and every counter
 COST   O(1)
 ]]
---@include limits counters depth revisit looks
+--@include limits counters depth revisit looks excluded
+local excluded = count_excluded()
 local reply = {
   limits.state,
   'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
   'delayed', redis.call('ZCARD', delayed),
   'trapped', redis.call('ZCARD', trapped),
   'leased', redis.call('ZCARD', lease),
-  'dead', redis.call('ZCARD', dead),
+  'dead', redis.call('ZCARD', dead) - excluded,
+  'excluded', excluded,
   'hosts', redis.call('HLEN', hosts),
   'bodies', redis.call('HLEN', task),
   'holders', redis.call('HLEN', holder),

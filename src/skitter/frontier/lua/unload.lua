@@ -5,6 +5,7 @@ FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
 ARGV   name     text   group
        stored   int    1: stored; 0: skipped or rejected
+       updated  int    how many rows of earlier visits they replaced
 EACH   entry    text   id in the stream
 REPLY  int    how many were removed; an item unloaded twice counts once
 COST   O(items)
@@ -16,5 +17,6 @@ for at = EACH.start, #ARGV, EACH.stride do
   gone = gone + redis.call('XDEL', items, ARGV[at])
 end
 if stored == 1 then count('stored', gone) end
+if updated > 0 then count('updated', updated) end
 write_counters()
 return remember(gone)

@@ -10,7 +10,7 @@ KEYS   lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ]]
 --@include bulk enqueue record trouble trips shapes slots
-local function lose(fp, counts)
+local function lose(fp, counts, why)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit reports it; the others go on
   end_probation({ fp }, { name })
@@ -27,16 +27,17 @@ local function lose(fp, counts)
   if not counts then return enqueue(fp, name, priority) end
   local entry = trouble_of(fp)
   entry.losses = entry.losses + 1
+  local known_why = why and why ~= '' and ': ' .. why or ''
   if entry.losses >= limits.max_losses then
-    bury(fp, entry, 'its worker vanished ' .. entry.losses .. ' times')
+    bury(fp, entry, 'its worker vanished ' .. entry.losses .. ' times' .. known_why)
   else
-    note_trouble(fp, entry, 'its worker vanished')
+    note_trouble(fp, entry, 'its worker vanished' .. known_why)
     enqueue(fp, name, priority)
   end
 end
 
-local function lose_all(fps, forgiven)
-  for _, fp in ipairs(fps) do lose(fp, not forgiven[fp]) end
+local function lose_all(fps, forgiven, why)
+  for _, fp in ipairs(fps) do lose(fp, not forgiven[fp], why) end
   bulk('ZREM', lease, fps)
   bulk('HDEL', holder, fps)
 end

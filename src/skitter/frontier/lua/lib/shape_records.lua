@@ -1,9 +1,10 @@
 --[[
 shape_records: what is known about a host's shapes. A corrupt record is replaced by a new one.
 
-KEYS   shapes   hash   host -> msgpack: shape -> { pages, doublings, credit, bred, looked_at }.
-                       bred: pages found on pages of the same shape, minus those found elsewhere;
-                       looked_at: its pages at the last look
+KEYS   shapes   hash   host -> msgpack: shape -> { pages, doublings, credit, 0, last }. last: how
+                       many it may have since nothing else is left. (The fourth, and another
+                       meaning of the fifth, which is never more than its pages, are of an earlier
+                       release.)
 ]]
 --@include counters
 local at_hosts, changed_shapes = {}, {}

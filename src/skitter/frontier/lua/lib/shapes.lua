@@ -1,7 +1,7 @@
 --[[
-shapes: how many pages each URL shape may have. A budget is doubled when the pages of its latest
-half have yielded enough (docs/adr/0027-traps-are-held-by-shape.md), or when a last look has shown
-that the shape is finite (0042-a-last-look-at-what-is-held.md).
+shapes: how many pages each URL shape may have (docs/adr/0051-what-is-beyond-goes-last.md). A budget
+is doubled when the pages of its latest half have yielded enough. Beyond it, URLs wait until nothing
+else is left (look.lua), and go on up to LAST times the budget.
 
 A host has at most MAX_SHAPES shapes with budgets of their own; all others share one, so that a trap
 of random words cannot escape it.
@@ -11,6 +11,7 @@ KEYS   probation hash  fingerprint of a lease -> shape whose budget it uses
 ]]
 --@include bulk limits shape_records
 local MAX_SHAPES = 100
+local LAST = 10
 local NEEDED = 0.2 -- credit per page: worker/traps.py defines what a page is worth
 local UNFINISHED = { lease = true, reap = true, reclaim = true, release = true, retry = true }
 
@@ -31,16 +32,20 @@ end
 
 local function budget_of(entry) return limits.shape_budget * 2 ^ entry[2] end
 
-local function double(entry, credit) entry[2], entry[3] = math.min(40, entry[2] + 1), credit end
+local function last_of(entry) return LAST * budget_of(entry) end
+
+local function allowed(entry) return math.max(budget_of(entry), entry[5] or 0) end
+
+local function room_of(entry) return allowed(entry) - entry[1] end
 
 -- Doubles the budget if it is half spent and its latest half has earned the credit due. Surplus
 -- credit carries over, but no more than the same amount again. Returns the room left.
 local function grow(entry)
   local due = budget_of(entry) / (entry[2] > 0 and 2 or 1) * NEEDED
   if entry[1] >= budget_of(entry) / 2 and entry[3] >= due and entry[2] < 40 then
-    double(entry, math.min(entry[3] - due, due))
+    entry[2], entry[3] = entry[2] + 1, math.min(entry[3] - due, due)
   end
-  return budget_of(entry) - entry[1]
+  return room_of(entry)
 end
 
 -- Leases end. An unfinished page gives back its place in the budget, as it will be leased again.

@@ -192,6 +192,7 @@ export class PipelinePage extends Page {
 const KINDS = {
     scope: "out of scope",
     robots: "by robots.txt",
+    pattern: "by exclude or include",
     depth: "too deep",
     nofollow: "nofollow",
     noindex: "noindex",

@@ -15,6 +15,7 @@ const TONES = {
     delayed: "warn",
     trapped: "warn",
     refused: "warn",
+    excluded: "warn",
 };
 
 export class UrlPage extends Page {
