@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, rows_of, write
 from sinks.test_files import JSON, file_size_limit
@@ -87,6 +88,38 @@ ITEM = {
     "maker": {"name": "x", "ids": [1, 2.5]},
     "none": None,
 }
+
+
+def test_a_type_of_items_has_a_view_with_its_columns(database: str):
+    book, shelf = {"_type": "book", "title": "T", "price": 1}, {"_type": "shelf", "name": "A"}
+    write(database, [result(1, item=book), result(2, item=shelf)])
+    assert run(database, "SELECT title, price FROM books_book") == [("T", 1)]
+    assert run(database, "SELECT name FROM books_shelf") == [("A",)]
+    run(database, "CREATE VIEW mine AS SELECT name FROM books_shelf")
+
+    # A column that a view shows is widened; a field that is new to a type joins its view.
+    write(database, [result(3, item={**book, "price": 2.5, "name": "B"})])
+    found = run(database, "SELECT price, name FROM books_book ORDER BY price")
+    assert found == [(1.0, None), (2.5, "B")]
+
+    run(database, "DROP VIEW mine")
+    with closing(open_store(database, job=JOB)) as table:
+        assert table.clear(drop=True) == 3
+    write(database, [result(4, item=shelf)])
+    assert run(database, "SELECT name FROM books_shelf") == [("A",)]
+    with pytest.raises(DBAPIError):
+        run(database, "SELECT * FROM books_book")
+
+
+def test_what_has_the_name_of_a_view_is_left_alone(database: str):
+    run(database, "CREATE TABLE books_book (mine integer)")
+    write(database, [result(1, item={"_type": "book", "title": "T"})])
+    write(database, [result(2, item={"_type": "book", "title": "T", "price": 1})])
+    assert run(database, "SELECT * FROM books_book") == []
+    assert len(stored(database)) == 2
+    # Somebody's own field, which is not a type.
+    write(database, [result(n, item={"_type": f"it's {n}"}) for n in range(3, 9)])
+    assert len(stored(database)) == 8
 
 
 def test_types_are_kept(database: str):

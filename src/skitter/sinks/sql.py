@@ -46,6 +46,7 @@ from skitter.sinks.shape import (
     note_columns,
     read_shape,
 )
+from skitter.sinks.views import has_news, put_views, take_views, types_in
 from skitter.sinks.visits import began_by_page, fresh_of
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from skitter.model import Result
     from skitter.sinks.dialect import Dialect
+    from skitter.sinks.views import Types
 
 #: Limit on the JSON of one statement; a single row may exceed it.
 STATEMENT_BYTES = 16 * 2**20
@@ -91,6 +93,7 @@ class SqlTable:
         self._engine = dialect.open()
         self._last: _Upsert | None = None
         self._crawl = 0  # as in `_skitter_crawls`
+        self._types: Types = {}  # that have a view
         self.prunes = False  # remove the rows of earlier visits to a page
 
     def create(self) -> None:
@@ -133,7 +136,9 @@ class SqlTable:
                 gone = connection.execute(delete(table).where(table.c["_job"] == self._job))
                 crawl = begin_crawl(connection, self._table, self._job)
                 if drop:
+                    take_views(connection, self._table)
                     connection.execute(DropTable(table))
+        self._types = {}
         self._crawl = crawl
         return gone.rowcount
 
@@ -196,12 +201,12 @@ class SqlTable:
 
     def _put(self, rows: list[Row], emptied: Sequence[Result]) -> int | None:
         """Store the rows and remove older ones. Returns how many were replaced; None: the table is
-        not wide enough for them."""
+        not wide enough for them, or a type has no view yet."""
         with self._engine.begin() as connection:
             self._dialect.begin_write(connection, self._table, alone=self.prunes)
             check_crawl(connection, self._table, self._job, ours=self._crawl)
             shape = read_shape(connection, self._table)
-            if shape.plan(rows):
+            if shape.plan(rows) or has_news(types_in(rows), self._types):
                 return None
             began = began_by_page(rows, emptied)
             known = self._known_empty(connection, began)
@@ -272,10 +277,12 @@ class SqlTable:
             self._dialect.begin_change(connection, self._table)
             CATALOG.metadata.create_all(connection)
             exists = inspect(connection).has_table(self._table)
+            types = take_views(connection, self._table)
             shape = find_shape(connection, self._table, exists=exists)
             if exists:
                 self._dialect.index_pages(connection, self._table)
             else:
+                types.clear()
                 connection.execute(CreateTable(self._as_table(shape)))
             changes = shape.plan(rows)
             fresh = {field: c for field, c in changes.items() if field not in shape.columns}
@@ -284,6 +291,11 @@ class SqlTable:
                 note_columns(connection, self._table, fresh)
             for field in changes.keys() - fresh.keys():
                 self._widen(connection, shape, field, changes[field])
+            for name, fields in types_in(rows).items():
+                types[name] |= fields
+            if types:
+                put_views(connection, read_shape(connection, self._table), types)
+        self._types = types
 
     def _widen(self, connection: Connection, shape: Shape, field: str, column: FieldColumn) -> None:
         if column.kind is Kind.FLOAT and self._has_long(connection, shape, field):
