@@ -23,7 +23,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format docs pictures site bench size chaos package constraints clean
+.PHONY: help install demo test quick check format docs pictures site bench size chaos package constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,13 @@ demo: $(CORE) ## Show Skitter at work
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test
 	@$(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder --durations 15 $(ARGS)
+
+# What needs no process but one server.
+QUICK := tests/unit tests/lua tests/settings tests/spider tests/frontier
+
+quick: $(STAMP) ## Check style and types, and run the tests that need one server at most: a minute
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m mypy src
+	@$(BIN)/python -m pytest -q -n 4 $(QUICK) $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
 	@$(BIN)/ruff check .
