@@ -8,13 +8,13 @@ import re
 import sys
 from pathlib import Path
 
+from skitter.engine.attempt import Attempts
 from skitter.engine.memory import RequestMemory
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.logs import ClusterLog
 from skitter.spider import Spider
-from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions

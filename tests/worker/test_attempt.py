@@ -7,7 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from skitter.engine.attempt import Attempts
 from skitter.engine.memory import RequestMemory
+from skitter.engine.outcomes import Buried, Completed, Retried, Returned
+from skitter.engine.robots_cache import RobotsCache
+from skitter.engine.verdict import Policy
 from skitter.errors import (
     ConnectFailed,
     ConnectRefused,
@@ -21,10 +25,6 @@ from skitter.frontier.admin.control import change_options
 from skitter.model import Feedback, Request, Response
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
-from skitter.worker.attempt import Attempts
-from skitter.worker.outcomes import Buried, Completed, Retried, Returned
-from skitter.worker.robots import RobotsCache
-from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
 

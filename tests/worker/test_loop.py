@@ -14,6 +14,7 @@ import pytest
 from chaos.rig import until
 from conftest import rude
 from skitter.cli.child import run_to_the_end
+from skitter.engine.attempt import Attempts
 from skitter.engine.memory import RequestMemory
 from skitter.engine.pulse import rss_mb
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
@@ -32,7 +33,6 @@ from skitter.settings import Politeness
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
 from skitter.worker import delivery, loop
-from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions

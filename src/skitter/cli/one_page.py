@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, TypeGuard
 import msgspec
 
 from skitter.cli.proxied import NO_FREE_PROXY, open_proxied, renderer_by_routes, worker_config
+from skitter.engine.attempt import Attempts
 from skitter.engine.departures import TooEarly
 from skitter.engine.memory import RequestMemory
+from skitter.engine.outcomes import Buried, Completed, Outcome, Retried, Returned
+from skitter.engine.rendering import BrowserFetcher
+from skitter.engine.robots_cache import RobotsCache
+from skitter.engine.session_store import Sessions
+from skitter.engine.stages.directives import Directives
+from skitter.engine.stages.logins import Logins
 from skitter.errors import NAMES_AWAY, SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
@@ -20,13 +27,6 @@ from skitter.settings import Config, SessionPool
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of, renderer_of
-from skitter.worker.attempt import Attempts
-from skitter.worker.directives import Directives
-from skitter.worker.login import Logins
-from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
-from skitter.worker.rendering import BrowserFetcher
-from skitter.worker.robots import RobotsCache
-from skitter.worker.sessions import Sessions
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave

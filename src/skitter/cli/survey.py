@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Final
 from skitter.cli.one_page import lease_of
 from skitter.cli.proxied import NO_FREE_PROXY, open_proxied
 from skitter.domains import registrable_domain
+from skitter.engine.attempt import Attempts
 from skitter.engine.memory import RequestMemory
+from skitter.engine.outcomes import Buried, Completed, Retried
+from skitter.engine.robots_cache import RobotsCache
 from skitter.fetch import Guard, HttpFetcher
 from skitter.model import Request
 from skitter.settings import WorkerConfig
@@ -20,9 +23,6 @@ from skitter.spider import Scope, Spider
 from skitter.spider.sitemap import FEEDS, SITEMAP, discovery_request
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of
-from skitter.worker.attempt import Attempts
-from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.robots import RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skitter.engine.adaptive import Adaptive
+from skitter.engine.attempt import Attempts
 from skitter.engine.departures import Departures
 from skitter.engine.figures import Figures
 from skitter.engine.handled import Handled
 from skitter.engine.memory import RequestMemory
 from skitter.engine.quality import FoundItems
+from skitter.engine.rendering import BrowserFetcher
+from skitter.engine.robots_cache import RobotsCache
+from skitter.engine.session_store import Sessions
+from skitter.engine.stages.directives import Directives
+from skitter.engine.stages.logins import Logins
+from skitter.engine.stages.revisits import Revisits
+from skitter.engine.stages.traps import Traps
+from skitter.engine.verdict import Policy
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.frontier import GENTLE_BATCH
 from skitter.logs import ClusterLog
-from skitter.worker.adaptive import Adaptive
-from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
-from skitter.worker.directives import Directives
-from skitter.worker.login import Logins
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
-from skitter.worker.rendering import BrowserFetcher
-from skitter.worker.revisits import Revisits
-from skitter.worker.robots import RobotsCache
-from skitter.worker.sessions import Sessions
-from skitter.worker.traps import Traps
-from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

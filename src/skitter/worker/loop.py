@@ -27,10 +27,10 @@ from skitter.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from skitter.engine.attempt import Attempts
     from skitter.frontier.frontier import Frontier
     from skitter.logs import ClusterLog
     from skitter.model import Lease, Leased
-    from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
 
 IDLE_S = 0.2  # how long to wait when there is nothing to do

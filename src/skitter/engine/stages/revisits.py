@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from skitter.engine.outcomes import Buried, Completed
 from skitter.frontier.admin.schedule import offer_round
 from skitter.frontier.completions import encode_item
 from skitter.frontier.wire import encode, ms
 from skitter.model import Revisit, Visited
-from skitter.worker.outcomes import Buried, Completed
 
 if TYPE_CHECKING:
+    from skitter.engine.outcomes import Outcome
+    from skitter.engine.visit import Visit
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease, Request, Response
-    from skitter.worker.outcomes import Outcome
-    from skitter.worker.visit import Visit
 
 NOT_MODIFIED, BAD = 304, 400
 GONE = frozenset({404, 410})

@@ -16,6 +16,24 @@ from skitter.engine.departures import (
     TooEarly,
 )
 from skitter.engine.leases import exclude
+from skitter.engine.outcomes import Buried, Cause, Outcome, Retried, Returned
+from skitter.engine.redirects import redirected
+from skitter.engine.rendering import for_browser
+from skitter.engine.stages import measure as exchanges
+from skitter.engine.stages.directives import Directives
+from skitter.engine.stages.logins import LoggedOut, LoginFailed
+from skitter.engine.verdict import (
+    Bury,
+    Follow,
+    Handle,
+    Policy,
+    Retry,
+    Skip,
+    is_refusal,
+    judge_error,
+    judge_response,
+)
+from skitter.engine.visit import Visit
 from skitter.errors import (
     NAMES_AWAY,
     FetchError,
@@ -37,40 +55,22 @@ from skitter.spider.scope import FILE, Allowed, Refused
 from skitter.spider.source_line import trace
 from skitter.tracing import Spans
 from skitter.urls import identify
-from skitter.worker import exchanges
-from skitter.worker.directives import Directives
-from skitter.worker.login import LoggedOut, LoginFailed
-from skitter.worker.outcomes import Buried, Cause, Outcome, Retried, Returned
-from skitter.worker.redirects import redirected
-from skitter.worker.rendering import for_browser
-from skitter.worker.verdict import (
-    Bury,
-    Follow,
-    Handle,
-    Policy,
-    Retry,
-    Skip,
-    is_refusal,
-    judge_error,
-    judge_response,
-)
-from skitter.worker.visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skitter.engine.adaptive import Adaptive
     from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
+    from skitter.engine.robots_cache import RobotsCache
+    from skitter.engine.session_store import Sessions
+    from skitter.engine.stages.logins import Logins
+    from skitter.engine.stages.revisits import Revisits
+    from skitter.engine.stages.traps import Traps
+    from skitter.engine.verdict import Verdict
     from skitter.fetch.client import Fetcher
     from skitter.model import Lease, Request, Response
     from skitter.spider.spider import Spider
-    from skitter.worker.adaptive import Adaptive
-    from skitter.worker.login import Logins
-    from skitter.worker.revisits import Revisits
-    from skitter.worker.robots import RobotsCache
-    from skitter.worker.sessions import Sessions
-    from skitter.worker.traps import Traps
-    from skitter.worker.verdict import Verdict
 
 
 SAY_EVERY_S = 60.0

@@ -7,21 +7,21 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from skitter.engine.outcomes import Buried, Completed, Retried
+from skitter.engine.verdict import Bury, Follow, Retry
 from skitter.frontier.pages import REDIRECT, page_facts
 from skitter.frontier.wire import ms
 from skitter.model import Completion, Failure, Feedback
-from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.verdict import Bury, Follow, Retry
 
 if TYPE_CHECKING:
     from skitter.engine.departures import Gate
+    from skitter.engine.stages.logins import SiteLogin
     from skitter.errors import SkitterError
     from skitter.fetch.client import Leave
     from skitter.fetch.robots import RobotsRules
     from skitter.fetch.session import Session
     from skitter.model import Lease, Response
     from skitter.spider.run import HandlerOutput
-    from skitter.worker.login import SiteLogin
 
 
 @dataclass(slots=True)

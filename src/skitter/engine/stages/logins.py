@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from skitter.engine.departures import TooEarly
+from skitter.engine.redirects import redirected
+from skitter.engine.session_store import site_of
+from skitter.engine.verdict import Bury, Follow, Policy, Retry, judge_response
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
@@ -23,19 +26,16 @@ from skitter.redact import hide_queries
 from skitter.spider.sitemap import SITEMAP
 from skitter.spider.source_line import trace
 from skitter.urls import identify, origin_of
-from skitter.worker.redirects import redirected
-from skitter.worker.sessions import site_of
-from skitter.worker.verdict import Bury, Follow, Policy, Retry, judge_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skitter.engine.session_store import Sessions
     from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.session import Session
     from skitter.model import Lease
     from skitter.spider.login import Login
     from skitter.spider.spider import Spider
-    from skitter.worker.sessions import Sessions
 
 POLL_S: Final = 0.2
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from skitter.engine.news import News
 from skitter.errors import SkitterError
 from skitter.frontier.traps import ask_permits
 from skitter.page import TooComplex
 from skitter.shapes import REPEATED, number_of, shape_of
 from skitter.spider.sitemap import SITEMAP
-from skitter.worker.news import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable

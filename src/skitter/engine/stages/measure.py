@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skitter.engine.verdict import Bury, Handle, Retry
 from skitter.errors import FetchTimeout, NoRoute, ProxyFault
 from skitter.fetch.session import ROUTE
 from skitter.metrics.recorder import status_class
-from skitter.worker.verdict import Bury, Handle, Retry
 
 if TYPE_CHECKING:
+    from skitter.engine.verdict import Verdict
+    from skitter.engine.visit import Visit
     from skitter.errors import FetchError
     from skitter.metrics.recorder import Exchange
     from skitter.model import Response
-    from skitter.worker.verdict import Verdict
-    from skitter.worker.visit import Visit
 
 
 def answered(visit: Visit, response: Response, verdict: Verdict) -> Exchange:

@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from skitter.engine.blocks import blocker_of
+from skitter.engine.redirects import way_to, why_not_sent
 from skitter.errors import ConnectRefused, shorten
 from skitter.fetch.retry_after import retry_after_s
 from skitter.frontier.delay import Incident
 from skitter.spider.run import HandlerError
 from skitter.spider.sitemap import SITEMAP, may_be_missing
 from skitter.urls import join
-from skitter.worker.blocks import blocker_of
-from skitter.worker.redirects import way_to, why_not_sent
 
 if TYPE_CHECKING:
     from skitter.errors import SkitterError
