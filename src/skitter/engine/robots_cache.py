@@ -53,6 +53,7 @@ class RobotsCache:
     guard: Guard
     user_agent: str
     log: Callable[[str, str], None] = lambda level, text: None  # level, text
+    is_obeyed: bool = True
     _known: dict[str, tuple[RobotsRules, float]] = field(default_factory=dict)
     _asking: dict[str, asyncio.Task[RobotsRules]] = field(default_factory=dict)
 

@@ -160,7 +160,9 @@ def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry |
     """Judge a failed fetch or a failed handler."""
     if error.retryable:
         refused = isinstance(error, ConnectRefused)
-        return Retry(_reason(error), incident=Incident.REFUSED if refused else 0)
+        after_s = getattr(error, "after_s", None)
+        incident = Incident.REFUSED if refused else 0
+        return Retry(_reason(error), after_s=after_s, incident=incident)
     is_final = isinstance(error, HandlerError) and error.is_final
     if isinstance(error, HandlerError) and not is_final and attempt < policy.handler_tries:
         return Retry(_reason(error))

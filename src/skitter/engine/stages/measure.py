@@ -1,27 +1,42 @@
-"""Exchange: how one request of an attempt went, for the figures. Pure."""
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skitter.engine.stages.stage import Stage
 from skitter.engine.verdict import Bury, Handle, Retry
-from skitter.errors import FetchTimeout, NoRoute, ProxyFault
+from skitter.errors import FetchError, FetchTimeout, NoRoute, ProxyFault
 from skitter.fetch.session import ROUTE
 from skitter.metrics.recorder import status_class
 
 if TYPE_CHECKING:
+    from skitter.engine.outcomes import Outcome
     from skitter.engine.verdict import Verdict
     from skitter.engine.visit import Visit
-    from skitter.errors import FetchError
     from skitter.metrics.recorder import Exchange
-    from skitter.model import Response
 
 
-def answered(visit: Visit, response: Response, verdict: Verdict) -> Exchange:
-    return _exchange(visit, _outcome(verdict), status_class(response.status))
+class Measure(Stage):
+    """Counts and times requests, for the figures of the crawl."""
+
+    async def judged(self, visit: Visit, verdict: Verdict) -> None:
+        response, figures = visit.response, self.parts.figures
+        assert response is not None
+        figures.add_exchange(
+            _exchange(visit, _outcome(verdict), status_class(response.status)),
+            size=response.moved_bytes or len(response.body),
+            ms=1000 * response.elapsed_s,
+        )
+        if response.first_byte_s:
+            figures.time("first_byte", 1000 * response.first_byte_s)
+        if response.connect_s:
+            figures.time("connect", 1000 * response.connect_s)
+
+    async def ended(self, visit: Visit, outcome: Outcome) -> None:
+        if isinstance(visit.error, FetchError):
+            self.parts.figures.add_exchange(_failed(visit, visit.error), ms=visit.took_ms)
 
 
-def failed(visit: Visit, error: FetchError) -> Exchange:
+def _failed(visit: Visit, error: FetchError) -> Exchange:
     if isinstance(error, FetchTimeout):
         return _exchange(visit, "timeout")
     return _exchange(visit, "proxy_error" if isinstance(error, ProxyFault | NoRoute) else "error")
