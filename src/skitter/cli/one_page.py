@@ -20,6 +20,7 @@ from skitter.errors import NAMES_AWAY, SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
 from skitter.page import Page
+from skitter.redact import redact_text
 from skitter.settings import Config, SessionPool
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
@@ -175,16 +176,15 @@ class Witness:
     def report(self) -> Said:
         """About the visit that has just ended; the next begins anew."""
         ran, ended, self._ran, self._stopped = self._ran, self._stopped, [], False
-        text = self.stage.tell(self._visit) if ran else "not reached"
+        text = redact_text(self.stage.tell(self._visit)) if ran else "not reached"
         return Said(type(self.stage).__name__, text or "nothing to tell", ran, ended)
 
 
 def _report(witnesses: Sequence[Any]) -> list[Said]:
     """What each stage said, also of those that are off."""
     said = {one.stage: one for one in (witness.report() for witness in witnesses)}
-    return [
-        said.get(one.__name__, Said(one.__name__, f"off: needs {one.needs}")) for one in stages()
-    ]
+    off = {one.__name__: f"off: needs {one.needs}" if one.needs else "off" for one in stages()}
+    return [said.get(name) or Said(name, why) for name, why in off.items()]
 
 
 async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:

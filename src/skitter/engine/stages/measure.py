@@ -35,6 +35,12 @@ class Measure(Stage):
         if isinstance(visit.error, FetchError):
             self.parts.figures.add_exchange(_failed(visit, visit.error), ms=visit.took_ms)
 
+    def tell(self, visit: Visit) -> str:
+        if visit.response is None:
+            return "no response to count"
+        first_ms = 1000 * visit.response.first_byte_s
+        return f"counted; its first byte came after {first_ms:,.0f} ms" if first_ms else "counted"
+
 
 def _failed(visit: Visit, error: FetchError) -> Exchange:
     if isinstance(error, FetchTimeout):

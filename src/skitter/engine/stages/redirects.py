@@ -30,6 +30,11 @@ class Redirects(Stage):
         problem = await self._ask_again(visit, visit.page.url)
         return visit.ended(problem) if problem else None
 
+    def tell(self, visit: Visit) -> str:
+        if isinstance(visit.verdict, Follow):
+            return "the redirect becomes a link"
+        return "not a redirect" if visit.request is visit.lease.request else "followed to the page"
+
     def _follow(self, visit: Visit, verdict: Follow) -> Outcome | Again:
         assert visit.response is not None
         status, lease = visit.response.status, visit.lease

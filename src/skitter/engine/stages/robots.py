@@ -54,4 +54,4 @@ class Robots(Stage):
     def tell(self, visit: Visit) -> str:
         rules = self.cache.known(host_of(visit.lease.url))
         said = rules.explain(visit.lease.url, self.cache.user_agent) if rules else "not known"
-        return said.removeprefix("robots.txt: ")
+        return said.removeprefix("robots.txt: ").removesuffix(".")

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from skitter.engine.stages.stage import Stage
+from skitter.report import some
 
 if TYPE_CHECKING:
     from skitter.engine.parts import Parts
@@ -31,5 +32,4 @@ class Sessions(Stage):
         visit.session = self.store.take(visit.session, visit.lease, response, now=time.time())
 
     def tell(self, visit: Visit) -> str:
-        session = visit.session
-        return "no cookies" if session is None else f"in the session {session.id}"
+        return some(len(visit.session.jar.cookies) if visit.session else 0, "cookie")

@@ -16,17 +16,17 @@ OURS = frozenset({"fetch", "judge", "handle"})
 
 
 class Stage:
-    """One step of the way of a page. It has only the hooks it needs, each `async`:
+    """One step of the way of a page. It has only the hooks that it needs, each `async`:
 
-    - `admit(leases)`: the leases to make attempts at, of those just taken from the frontier.
-    - `before(visit)`: before the request is sent, which is `visit.request`.
-    - `answered(visit, response)`: a response has come.
-    - `judged(visit, verdict)`: it is decided what becomes of the response.
-    - `handled(visit, output)`: the handler has run.
-    - `ended(visit, outcome)`: there is an outcome. After an exception, `visit.error` is it.
+        admit(leases)               which of the leases just taken to make attempts at
+        before(visit)               before `visit.request` is sent
+        answered(visit, response)   a response has come
+        judged(visit, verdict)      it is decided what becomes of the response
+        handled(visit, output)      the handler has run
+        ended(visit, outcome)       the outcome is known; `visit.error` is what went wrong, if any
 
-    All but `admit` may return an outcome (`visit.completed()`, `visit.ended(verdict)`) to end the
-    visit there, or raise a SkitterError. For each hook, stages come in the order of their list.
+    All but `admit` may return an outcome, which ends the visit; `ended` replaces it. They may raise
+    a SkitterError, which fails the page. For each hook, stages come in the order of their list.
     """
 
     needs: ClassVar[str] = ""  # what turns it on, for people; empty: it is always on
