@@ -191,28 +191,24 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
     """Make attempts until one is not a redirect, and return its outcome. Raises SkitterError."""
     await attempts.begin()
     while True:
-        lease, problem = lease_of(hops[-1].request), None
-        try:
-            await _ask_robots(hops[-1], lease.host, attempts.parts.robots)
-        except (SkitterError, TooEarly) as error:
-            problem = error
+        hop, lease = hops[-1], lease_of(hops[-1].request)
+        problem = await _ask_robots(hop, lease.host, attempts.parts.robots)
         outcome = await attempts.make(lease)
         hops[-1].stages = _report(attempts.stages)
         if problem:
-            raise problem
+            raise SkitterError(f"{hop.request.url}: {problem}")
         if not _is_redirect(outcome):
             return outcome
         hops.append(Hop(outcome.completion.links[0]))
 
 
-async def _ask_robots(hop: Hop, host: str, robots: RobotsCache) -> None:
-    """Check before the attempt does, as this explains more."""
+async def _ask_robots(hop: Hop, host: str, robots: RobotsCache) -> str | None:
+    """Check before the attempt does, as this explains more: why it may not be fetched."""
     if not robots.is_obeyed:
-        return
+        return None
     rules, agent = await robots.rules(hop.request.url, host), robots.user_agent
     hop.robots = rules.explain(hop.request.url, agent)
-    if not rules.allows(hop.request.url, agent):
-        raise SkitterError(f"{hop.request.url}: {_why_not(rules, hop.robots)}")
+    return None if rules.allows(hop.request.url, agent) else _why_not(rules, hop.robots)
 
 
 def _output_of(outcome: Completed) -> HandlerOutput | None:

@@ -17,10 +17,6 @@ class Lanes(Stage):
 
     needs = "a job whose spider renders pages"
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self.adaptive, self.passes_on = parts.adaptive, parts.config.workers.only == "http"
-
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
         return cls(parts) if parts.frontier and parts.spider.renders else None
@@ -31,6 +27,7 @@ class Lanes(Stage):
         return visit.completed(links=[for_browser(visit.lease.request)])
 
     async def _needs_browser(self, lease: Lease) -> bool:
-        if self.adaptive.applies(lease.request):
-            return await self.adaptive.needs_browser(lease)
-        return self.passes_on and self.parts.spider.in_lane(lease.request) is not lease.request
+        parts, request = self.parts, lease.request
+        if parts.adaptive.applies(request):
+            return await parts.adaptive.needs_browser(lease)
+        return parts.config.workers.only == "http" and parts.spider.in_lane(request) is not request

@@ -18,16 +18,12 @@ class Robots(Stage):
 
     needs = "--obey-robots"
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self.cache = parts.robots
-
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
         return cls(parts) if parts.robots.is_obeyed else None
 
     async def before(self, visit: Visit) -> Outcome | None:
-        lease, cache = visit.lease, self.cache
+        lease, cache = visit.lease, self.parts.robots
         host = host_of(lease.url)  # not the lease's, which may stand for several
         was_known = rules = cache.known(host)
         if rules is None:
@@ -52,6 +48,7 @@ class Robots(Stage):
             raise TooEarly
 
     def tell(self, visit: Visit) -> str:
-        rules = self.cache.known(host_of(visit.lease.url))
-        said = rules.explain(visit.lease.url, self.cache.user_agent) if rules else "not known"
+        url, cache = visit.lease.url, self.parts.robots
+        rules = cache.known(host_of(url))
+        said = rules.explain(url, cache.user_agent) if rules else "not known"
         return said.removeprefix("robots.txt: ").removesuffix(".")

@@ -17,19 +17,16 @@ class Sessions(Stage):
 
     needs = "--cookies"
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self.store = parts.sessions
-
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
         return cls(parts) if parts.sessions.options.cookies else None
 
     async def before(self, visit: Visit) -> None:
-        visit.session = await self.store.open(visit.lease)
+        visit.session = await self.parts.sessions.open(visit.lease)
 
     async def answered(self, visit: Visit, response: Response) -> None:
-        visit.session = self.store.take(visit.session, visit.lease, response, now=time.time())
+        store, now = self.parts.sessions, time.time()
+        visit.session = store.take(visit.session, visit.lease, response, now=now)
 
     def tell(self, visit: Visit) -> str:
         return some(len(visit.session.jar.cookies) if visit.session else 0, "cookie")
