@@ -182,3 +182,16 @@ async def test_exceptions_end_a_visit_by_the_table(error, kind):
 
 def test_the_table_has_a_row_for_everything():
     assert Exception in ENDS
+
+
+async def test_a_page_that_was_never_asked_for_has_no_time():
+    refused = Request("http://127.0.0.1:1/")
+    attempts = attempts_of(spider_of(), StaticFetcher({}), obey_robots=True)
+
+    outcome = await attempts.make(lease_of(refused))
+
+    figures = attempts.parts.figures.take("w")
+    assert isinstance(outcome, Buried)
+    assert figures.counts["fetch.error"] == 1
+    assert figures.tables["host"]["127.0.0.1:1"].ms == 0
+    assert "fetch" not in figures.timings

@@ -57,10 +57,10 @@ class Visit:
         return self.gate.leave if self.gate else None
 
     @property
-    def took_ms(self) -> float:
-        """Time since the last request left, without the wait for its moment."""
-        left_at = self.gate.left_at if self.gate else 0.0
-        return 1000 * (time.monotonic() - max(self.asked_at, left_at))
+    def took_ms(self) -> float | None:
+        """Time since the last request left, without the wait for its moment; None: none has left."""
+        left_at = max(self.asked_at, self.gate.left_at if self.gate else 0.0)
+        return 1000 * (time.monotonic() - left_at) if left_at else None
 
     def arrive(self, url: str) -> None:
         """The last request has ended."""
