@@ -58,7 +58,7 @@ class Visit:
 
     @property
     def took_ms(self) -> float | None:
-        """Time since the last request left, without the wait for its moment; None: none has left."""
+        """Time since the last request left (not the wait for its moment); None: none has left."""
         left_at = max(self.asked_at, self.gate.left_at if self.gate else 0.0)
         return 1000 * (time.monotonic() - left_at) if left_at else None
 
