@@ -157,6 +157,10 @@ async def test_the_last_hook_may_replace_the_outcome_and_its_failure_is_one_too(
 
     away, _ = await visit(b"page", ended=fail(ServerUnreachable("away")))
     assert isinstance(away, Returned)
+    for hook in ("before", "judged", "handled", "ended"):
+        odd, _ = await visit(b"page", **{hook: lambda visit: "not an outcome"})
+        assert isinstance(odd, Retried)
+        assert "a stage returned 'not an outcome'" in odd.failure.error
     broken, _ = await visit(b"page", ended=fail(KeyError("a bug")))
     assert isinstance(broken, Retried)
     assert broken.failure.error == "internal error: KeyError('a bug')"

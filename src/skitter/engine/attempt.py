@@ -74,6 +74,8 @@ class Attempts:
                 outcome = await ended(visit, outcome) or outcome
             except Exception as error:
                 outcome = self._end(visit, error)
+        if not isinstance(outcome, Outcome):  # or the page would silently wait for its lease's end
+            outcome = self._end(visit, TypeError(f"a stage returned {outcome!r}"))
         return outcome
 
     async def _go(self, visit: Visit) -> Any:
