@@ -98,7 +98,7 @@ def fail(error):
 async def test_a_feature_that_is_off_is_not_in_the_list(frontier):
     no_options = FetchOptions(obey_robots=False)
     least = WorkerConfig(fetch=no_options, sessions=SessionPool(cookies=False))
-    always = ["Fetch", "Judge", "Redirects", "Directives", "Handler"]
+    always = ["Fetch", "Judge", "Directives", "Handler"]
 
     alone = bind(Parts(spider_of(), StaticFetcher({}), least))
     assert names_of(alone) == ["Measure", "Excluded", *always, "Links"]

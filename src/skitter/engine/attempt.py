@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skitter.engine.departures import TooEarly
-from skitter.engine.outcomes import AGAIN, Outcome, Returned
+from skitter.engine.outcomes import AGAIN, OUTCOMES, Returned
 from skitter.engine.stages import bind
 from skitter.engine.verdict import Retry, judge_error
 from skitter.engine.visit import Visit
@@ -24,6 +24,7 @@ from skitter.spider.source_line import trace
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
     from skitter.model import Lease
 
@@ -74,7 +75,7 @@ class Attempts:
                 outcome = await ended(visit, outcome) or outcome
             except Exception as error:
                 outcome = self._end(visit, error)
-        if not isinstance(outcome, Outcome):  # or the page would silently wait for its lease's end
+        if not isinstance(outcome, OUTCOMES):  # or the page would silently wait for its lease's end
             outcome = self._end(visit, TypeError(f"a stage returned {outcome!r}"))
         return outcome
 

@@ -55,6 +55,7 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 Outcome = Completed | Retried | Buried | Returned
+OUTCOMES: Final = (Completed, Retried, Buried, Returned)  # faster to check
 
 
 class Again(msgspec.Struct, frozen=True):

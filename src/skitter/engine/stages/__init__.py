@@ -16,7 +16,6 @@ from skitter.engine.stages.links import Links
 from skitter.engine.stages.logins import Logins
 from skitter.engine.stages.measure import Measure
 from skitter.engine.stages.on_error import OnError
-from skitter.engine.stages.redirects import Redirects
 from skitter.engine.stages.revisits import Revisits
 from skitter.engine.stages.robots import Robots
 from skitter.engine.stages.sessions import Sessions
@@ -44,7 +43,6 @@ STAGES: Final[tuple[type[Stage], ...]] = (
     Logins,
     Fetch,
     Judge,
-    Redirects,
     Directives,
     Handler,  # the stages of packages follow
     Traps,
