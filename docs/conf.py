@@ -45,6 +45,7 @@ MENU = {
         "howto/api",
         "howto/webhooks",
         "howto/metrics",
+        "howto/stages",
         "howto/scrapy",
         "howto/celery",
         "howto/cluster",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from importlib import import_module
@@ -18,6 +19,7 @@ import skitter
 from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
+from skitter.engine.stages import HOOKS, STAGES, Stage
 from skitter.frontier.admin.exposition import families
 from skitter.frontier.keys import (
     ACTIONS,
@@ -36,6 +38,7 @@ from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, OURS, SETTINGS, Ro
 from skitter.server.routes import ROUTES
 from skitter.urls import Canonical
 
+ARCHITECTURE = "../architecture.md"
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Made by `make docs` from {source}; edit that. -->\n\n"
 SCRAPY_SETTINGS = """\
@@ -343,7 +346,23 @@ def decisions_page() -> str:
     )
 
 
+def architecture_page() -> str:
+    """The page, with the list of stages as it is."""
+    page = (REFERENCE / ARCHITECTURE).read_text("utf-8")
+    rows = "".join(_stage(one) for one in STAGES)
+    table = f"| stage | what it does | hooks | needs |\n|---|---|---|---|\n{rows}"
+    between = r"(?s)(?<=engine/stages/ -->\n).*(?=<!-- end of stages)"
+    return re.sub(between, f"\n{table}\n", page)
+
+
+def _stage(stage: type[Stage]) -> str:
+    file = f"stages/{stage.__module__.rpartition('.')[2]}.py"
+    hooks = " ".join(f"`{name}`" for name in HOOKS if hasattr(stage, name))
+    return f"| `{stage.__name__}` | {_first(stage.__doc__)} `{file}` | {hooks} | {stage.needs} |\n"
+
+
 PAGES = {
+    ARCHITECTURE: architecture_page,
     "../adr/index.md": decisions_page,
     "api.md": api_reference,
     "python.md": python_page,

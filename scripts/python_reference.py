@@ -28,6 +28,7 @@ CHAPTERS = {
     "Errors": "SkitterError QueueFull LeaseLost",
     "The HTTP API": "skitter.client.Client skitter.client.AsyncClient",
     "Outputs of your own": "skitter.sinks.Sink",
+    "Stages of your own": "skitter.engine.stages.Stage skitter.engine.visit.Visit",
     "Celery": "skitter.celery.make_app skitter.celery.register skitter.celery.scrape "
     "skitter.celery.scrape_many skitter.celery.crawl skitter.celery.map_reduce "
     "skitter.celery.summarize skitter.celery.status skitter.celery.Status "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -16,6 +17,7 @@ import pytest
 
 from needs import need
 from skitter.cli.one_page import visit
+from skitter.engine.stages import STAGES
 from skitter.fetch import FetchOptions
 from skitter.settings import Config
 from skitter.spider import Spider
@@ -431,3 +433,42 @@ def test_a_crawl_that_needs_a_browser_says_at_once_that_there_is_none(
         found = skitter(words[0], str(file), *words[1:])
         assert found.exit_code == 3
         assert "Chromium was not found: apt-get install chromium" in found.err
+
+
+def stages_of(text: str) -> dict[str, str]:
+    """The lines of one page, by stage."""
+    assert all(len(line) <= 80 for line in text.splitlines())
+    return dict(line.split(None, 1) for line in text.splitlines())
+
+
+def test_each_stage_says_what_it_did_with_a_page(skitter, shop, spider):
+    good = stages_of(skitter("fetch", f"{shop}/", "--spider", spider, "--stages").out)
+    assert list(good) == ["url", *(one.__name__ for one in STAGES)]
+    assert good["Robots"] == "allowed"
+    assert good["Fetch"].startswith("200 with ")
+    assert good["Handler"] == "found 1 item and 4 links"
+    assert good["Links"] == "2 links for the frontier"
+    assert good["Traps"] == "off: needs a job"
+
+    secret = skitter("fetch", f"{shop}/secret", "--stages")
+    assert secret.exit_code == 1
+    assert "The visit ended here." in stages_of(secret.out)["Robots"]
+    assert stages_of(secret.out)["Fetch"] == "not reached"
+    assert "--ignore-robots" in secret.err
+    ignored = skitter("fetch", f"{shop}/nothing", "--stages", "--ignore-robots")
+    assert stages_of(ignored.out)["Robots"] == "off: needs --obey-robots"
+    assert stages_of(ignored.out)["Judge"] == "404 Not Found. The visit ended here."
+    first, _, second = skitter("fetch", f"{shop}/old", "--stages").out.partition("\nurl")
+    assert stages_of(first)["Judge"] == f"a redirect to {shop}/older. The visit ended here."
+    assert second.partition("\n")[0].strip() == f"{shop}/older"
+
+
+def test_stages_for_programs(skitter, shop):
+    answer = json.loads(skitter("fetch", f"{shop}/old", "--stages", "--json").out)
+
+    assert [hop["status"] for hop in answer["hops"]] == [301, 302, 200]
+    first, *_, last = ({one["stage"]: one for one in hop["stages"]} for hop in answer["hops"])
+    assert (first["Judge"]["ended"], first["Handler"]["hooks"]) == (True, [])
+    assert (last["Judge"]["ended"], last["Handler"]["hooks"]) == (False, ["handle"])
+    assert "stages" not in json.loads(skitter("fetch", f"{shop}/", "--json").out)["hops"][0]
+    assert skitter("fetch", f"{shop}/", "--stages", "--body").exit_code == 2

@@ -6,13 +6,11 @@ import csv
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
-import zipfile
 from contextlib import closing
 
 import pytest
 
+from packages import install
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -206,43 +204,8 @@ class Lines:
 '''
 
 
-def install(folder, to) -> None:
-    """A wheel with one module, and an entry point in it; installed as pip does it."""
-    wheel = folder / "tiny_sink-1.0-py3-none-any.whl"
-    info = "tiny_sink-1.0.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("tiny_sink.py", SINK)
-        archive.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-sink\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            f"{info}/WHEEL",
-            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        )
-        archive.writestr(f"{info}/entry_points.txt", "[skitter.sinks]\n.lines = tiny_sink:Lines\n")
-        archive.writestr(f"{info}/RECORD", "")
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-index",
-            "--no-deps",
-            "--target",
-            to,
-            wheel,
-        ],
-        check=True,
-        capture_output=True,
-    )
-
-
 def test_a_package_brings_a_sink_of_its_own(machine):
-    packages = machine.folder / "packages"
-    install(machine.folder, packages)
-    machine.environment["PYTHONPATH"] = str(packages)
+    install(machine, "tiny_sink", SINK, "[skitter.sinks]\n.lines = tiny_sink:Lines\n")
 
     done = machine.call("run", "sw.py", "--workers", "1", "-o", "items.lines")
     assert done.returncode == 0, done.stderr
