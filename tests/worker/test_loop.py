@@ -105,7 +105,7 @@ async def test_a_worker_leases_nothing_while_too_many_results_wait(frontier, mon
     urls = [f"https://a.test/{n}" for n in range(60)]
     await frontier.add([Request(url=url) for url in urls])
     worker = make_worker(frontier, StaticFetcher(dict.fromkeys(urls, b"quick")), concurrency=8)
-    async with worker.delivery._outbox._sending:  # as while the server takes its time
+    async with worker.delivery._lines[0].outbox._sending:  # as while the server takes its time
         running_worker = asyncio.create_task(worker.run())
         await until_async(lambda: _is(lambda: len(worker.delivery) > 10 and not worker._active))
         for _ in urls:  # in which all others could be leased

@@ -53,3 +53,9 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 Outcome = Completed | Retried | Buried | Returned
+
+
+def lease_of(outcome: Outcome) -> Lease:
+    if isinstance(outcome, Completed):
+        return outcome.completion.lease
+    return outcome.lease if isinstance(outcome, Returned) else outcome.failure.lease
