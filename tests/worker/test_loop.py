@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,38 @@ async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontie
 
     stats = await frontier.stats()
     assert (stats.pending, stats.leased, stats.lost) == (2, 0, 2)
+
+
+async def test_a_suspect_that_waits_longer_than_its_lease_is_not_lost(frontier):
+    """It waits until it is alone; then it runs, and the server knows that it is alone."""
+    await frontier.add([Request(url=QUICK)])
+    for _ in range(2):
+        await frontier.lease(1, ttl_s=0.001)
+        await until_async(lambda: frontier.reap())
+    await frontier.add([Request(url=SLOW, priority=1)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, concurrency=8, lease_s=1.0)
+    running_worker = asyncio.create_task(worker.run())
+    await fetcher.begun.wait()
+    await until_async(lambda: _is(lambda: len(worker._held) == 1))
+    [held], token_of = worker._held, partial(frontier.home.command, "HGET", "holder")
+    assert (await token_of(held.fingerprint)).endswith(b"~")
+    expiry_of = partial(frontier.home.command, "ZSCORE", "lease", held.fingerprint)
+    first = float(await expiry_of())
+
+    async def is_extended_for_longer_than_a_lease() -> bool:
+        await frontier.reap()
+        return float(await expiry_of() or 0) > first + 1500
+
+    await until_async(is_extended_for_longer_than_a_lease)
+    [slow] = [task for task, (lease, _) in worker._active.items() if lease.url == SLOW]
+    slow.cancel()
+    await until_async(lambda: _is(lambda: held not in worker._held))
+    worker.stop()
+    await running_worker
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.lost, stats.dead) == (1, 2, 0)
 
 
 async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir, monkeypatch):

@@ -171,6 +171,31 @@ async def test_a_server_that_hangs_holds_up_only_its_own_shard(make_spread, monk
     assert sum(text == "all shards are back" for text in said) == 1
 
 
+async def test_what_a_cancelled_call_was_given_is_given_back(make_spread):
+    spread = await make_spread(SHARDS - 1)
+    frontier = spread.frontier
+    await frontier.add([Request(url=f"https://{host}/") for host in HOSTS])
+    spread.stop()
+    call = asyncio.create_task(frontier.lease(len(HOSTS) * SHARDS))
+
+    async def the_others_have_answered() -> bool:
+        counts = [await frontier.shards[number].counts() for number in range(SHARDS - 1)]
+        return all(one["leased"] for _, one in counts)
+
+    await until_async(the_others_have_answered)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    spread.resume()
+
+    async def all_is_pending() -> bool:
+        return (await frontier.stats()).pending == len(HOSTS)
+
+    await until_async(all_is_pending)
+    stats = await frontier.stats()
+    assert (stats.leased, stats.lost) == (0, 0)
+
+
 @pytest.fixture
 async def cluster() -> AsyncIterator[list[Node]]:
     """Three nodes without replicas, of which those that are left go on."""

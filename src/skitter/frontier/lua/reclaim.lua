@@ -13,6 +13,7 @@ REPLY  int    how many were taken back
 COST   O(leases * log N)
 ]]
 --@include once reap commit
+expect_losses()
 local fps, held = {}, {}
 for at = EACH.start, #ARGV, EACH.stride do fps[#fps + 1] = ARGV[at] end
 for i, token in ipairs(bulk_read('HMGET', holder, fps)) do

@@ -14,15 +14,7 @@ KEYS   lease    zset   fingerprint -> ms
                        and the mark of company.lua
        task     hash   fingerprint -> record
 ]]
---@include bulk enqueue record trouble trips shapes slots company
--- Count a loss. Returns whether that is enough.
-local function blame(entry, alone)
-  entry.losses = entry.losses + 1
-  if alone then entry.alone = (entry.alone or 0) + 1 end
-  local enough = math.max(1, limits.max_losses - 1)
-  return entry.losses >= limits.max_losses and (entry.alone or 0) >= enough
-end
-
+--@include bulk enqueue record trouble trips shapes slots company expect
 local function lose(fp, loss)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit reports it; the others go on
@@ -69,9 +61,16 @@ local function lose_all(fps, how)
   bulk('HDEL', holder, fps)
 end
 
+local function expect_losses()
+  expect('zset', lease, dead, due, due_browser, wait)
+  expect('hash', trouble, probation)
+  read_counter('lost')
+end
+
 local function reap(at_most)
   local expired = redis.call('ZRANGE', lease, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
   if #expired > 0 then
+    expect_losses()
     lose_all(expired, {})
     add_count('lost', #expired)
   end
