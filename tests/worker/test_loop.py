@@ -21,9 +21,10 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.admin.jobs import create_job, open_job, purge_job
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.schedule import Schedule, read_schedule, set_schedule
+from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.admin.workers import take_back
 from skitter.frontier.connection import connect
 from skitter.frontier.frontier import Frontier
@@ -32,7 +33,7 @@ from skitter.model import Request
 from skitter.settings import Politeness
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
-from skitter.worker import delivery, loop
+from skitter.worker import delivery, loop, strays
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
@@ -68,6 +69,10 @@ def make_worker(frontier, fetcher, **options) -> Worker:
 
 def describe(page):
     yield {"url": page.url}
+
+
+def book(page):
+    yield {"book": page.url}
 
 
 @pytest.fixture
@@ -433,3 +438,45 @@ class Late:
 
     def __getattr__(self, name: str):
         return getattr(self._frontier, name)
+
+
+async def test_pages_for_a_handler_that_only_others_have_go_to_them(frontier, monkeypatch):
+    """A rolling deploy: one worker has the new version of the spider, the other one has not."""
+    monkeypatch.setattr(strays, "ELSEWHERE_S", 0.05)
+    monkeypatch.setattr(strays, "NOWHERE_S", 0.05)
+    urls = [f"https://a.test/{n}" for n in range(20)]
+    await frontier.add([Request(url=url, handler="book") for url in urls])
+    fetcher = StaticFetcher(dict.fromkeys([*urls, QUICK], b"page"))
+    old = make_worker(frontier, fetcher, keep_alive=True)
+    work = asyncio.create_task(old.run())
+    await until_async(lambda: _is(lambda: old.strays and old.strays.note))
+    await old._pulse().beat()
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.pending + stats.delayed + stats.leased) == (0, 0, 20)
+    [said] = await find_warnings(frontier, stats)
+    assert said == "worker: no worker has handler 'book': its pages wait"
+
+    other = await open_job(frontier.server, frontier.job)
+    new = make_worker(other, fetcher)
+    new.attempts.spider.page(book)
+    await new.run()
+    old.stop()
+    await work
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.lost) == (20, 0, 0)
+    told = [one.text for one in await read_log(frontier) if "handler 'book'" in one.text]
+    assert len(told) == 1
+
+
+async def test_in_a_run_that_has_to_end_a_handler_that_nobody_has_is_a_dead_letter_in_the_end(
+    frontier, monkeypatch
+):
+    monkeypatch.setattr(strays, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(strays, "NOWHERE_S", 0.05)
+    await frontier.add([Request(url=QUICK, handler="book")])
+
+    await make_worker(frontier, SlowFetcher()).run()
+
+    [letter] = [one async for one in dead_letters(frontier)]
+    assert "has no handler 'book'" in letter.reason

@@ -23,6 +23,7 @@ from skitter.model import Lane, State
 from skitter.report import some
 from skitter.spider.rounds import begin_due_round, tell_round
 from skitter.worker.options import WorkerOptions
+from skitter.worker.strays import Strays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -56,6 +57,7 @@ class Worker:
     delivery: Delivery
     logbook: ClusterLog
     options: WorkerOptions = field(default_factory=WorkerOptions)
+    strays: Strays | None = None  # of an earlier one in this process
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -71,6 +73,11 @@ class Worker:
     _broken: BaseException | None = None
     _is_gone: bool = False  # the job
     has_begun: bool = False  # later errors are not caused by how it was started
+
+    def __post_init__(self) -> None:
+        if self.strays is None:
+            spider, stays = self.attempts.spider, self.options.keep_alive
+            self.strays = Strays(self.frontier, spider, self.logbook, stays=stays)
 
     @property
     def name(self) -> str:
@@ -213,6 +220,7 @@ class Worker:
         while True:
             leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane, in_company=True)
             worthy = await traps.without_trapped(leased.leases) if traps else leased.leases
+            worthy = await self.strays.without(worthy) if self.strays else worthy
             if worthy or not leased.leases or self._stop.is_set():
                 return leased, worthy
 
@@ -451,11 +459,13 @@ class Worker:
             on_orphaned=self.stop,
             also=self.delivery.report,
             began=self.delivery.tally.began,
+            handlers=tuple(sorted(self.attempts.spider.handlers)),
         )
 
     def _vitals(self) -> Vitals:
         tally = self.delivery.tally
-        return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active))
+        note = self.strays.note if self.strays else ""
+        return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active), note=note)
 
 
 def _of_lane(leases: list[Lease], lane: Lane) -> list[Lease]:

@@ -48,6 +48,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     started_at: float
     at: float
     memory_mb: float = 0.0
+    handlers: tuple[str, ...] = ()  # of its spider
 
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
