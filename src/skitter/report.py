@@ -51,6 +51,7 @@ class CrawlResult(msgspec.Struct, frozen=True):
     lost: int = 0  # items that were in a deleted file
     why_dead: str = ""  # if the crawl fetched nothing: what became of its first URL
     dead_reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    vanished: list[str] = msgspec.field(default_factory=list)  # pages that seem to kill workers
     bad: list[str] = msgspec.field(default_factory=list)  # how the scraped items got worse
     on_bad: str = "warn"
     idle: list[str] = msgspec.field(default_factory=list)  # handlers that yielded nothing
@@ -110,6 +111,7 @@ class Report:
     revisits: dict[str, int]  # in this run, by result: changed, unchanged, gone
     dead: int
     dead_reasons: dict[str, int]  # by kind, most frequent first
+    vanished: list[str]  # URLs given up in this run, as their workers vanished again and again
     blocked: int
     capped: int  # pages with more items or links than the limit
     excluded: int  # URLs that waited until the job's patterns excluded them
@@ -149,6 +151,7 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         revisits={how: number for how, number in visits.items() if how != "new" and number},
         dead=stats.dead,
         dead_reasons=result.dead_reasons,
+        vanished=result.vanished,
         blocked=stats.blocked,
         capped=stats.capped,
         excluded=stats.excluded,
@@ -183,7 +186,7 @@ def _exit_code(result: CrawlResult, max_dead: int | None) -> int:
     if not result.over and result.max_time_s is None:
         return int(result.after.state is State.CANCELLED)
     bad = not result.after.done or _stored_nothing(result) or _is_mostly_dead(result, max_dead)
-    return int(bad or (result.empty and result.on_empty == "fail"))
+    return int(bad or bool(result.vanished) or (result.empty and result.on_empty == "fail"))
 
 
 def _stored_nothing(result: CrawlResult) -> bool:

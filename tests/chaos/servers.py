@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import socket
 import subprocess
 from contextlib import contextmanager
@@ -61,6 +62,10 @@ class Node:
             self._process = subprocess.Popen(
                 self._program, stdout=log, stderr=log, start_new_session=True
             )
+
+    def send(self, number: signal.Signals) -> None:
+        if self._process:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         if self._process:

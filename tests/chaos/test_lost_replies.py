@@ -91,7 +91,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await _tell_the_crew(frontier)
     third = (await tell(await frontier.lease(5, ttl_s=10))).leases
     claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
-    await tell(await frontier.shards[0].call("reclaim", claims, seen=1, why=""))
+    await tell(await frontier.shards[0].call("reclaim", claims, seen=1, alone=0, why=""))
     await _tell_of_engines(frontier, tell)
     await _tell_of_the_web(frontier, tell, third[2])
     fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments

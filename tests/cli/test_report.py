@@ -99,6 +99,25 @@ def test_what_is_held_ends_the_report_and_has_an_exit_code(capsys, monkeypatch, 
     assert report_of(went, Written("j.db", exit_code=3)).exit_code == 3
 
 
+def test_a_page_that_died_with_its_workers_is_named_and_fails_the_run(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    before = Stats(job="j", state=State.RUNNING)
+    after = replace(before, seen=9, done=8, dead=1, crawled=True)
+    why = {"its worker vanished 4 times": 1}
+    went = CrawlResult(
+        before, after, 1.0, over=True, vanished=["http://a.test/x"], dead_reasons=why
+    )
+
+    report = report_of(went, Written("j.db"), max_dead=5)
+    show_report(report, hints=True)
+
+    assert (report.vanished, report.exit_code) == (["http://a.test/x"], 1)
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "lost     http://a.test/x: given up, as workers vanished with it again and again; to try "
+        "again, `skitter dead retry j --reason vanished` and run it again"
+    )
+
+
 def test_files_that_were_left_out_are_counted_with_the_flag_that_fetches_them(capsys):
     before = Stats(job="j", state=State.RUNNING)
     after = replace(before, seen=5, done=5, crawled=True, kept_out={"file": 240})

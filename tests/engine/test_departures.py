@@ -126,7 +126,8 @@ class HeldUp:
     """A frontier in a process that goes on late, so often, after each answer."""
 
     def __init__(self, frontier: Frontier, *, late_s: float, times: int):
-        self.options, self._frontier, self._late_s = frontier.options, frontier, late_s
+        self.options, self.layout = frontier.options, frontier.layout
+        self._frontier, self._late_s = frontier, late_s
         self.times = times
 
     async def depart(self, asks):
@@ -217,6 +218,8 @@ async def test_those_who_ask_at_once_share_a_call_and_get_moments_of_their_own(p
     depart = frontier.depart
 
     class Watched:
+        layout = departures.frontier.layout
+
         async def depart(self, asks):
             calls.append(len(asks))
             return await depart(asks)

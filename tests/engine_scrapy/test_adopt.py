@@ -116,6 +116,14 @@ async def test_the_old_keys_are_out_of_reach_and_doing_it_again_changes_nothing(
     assert (again.fingerprints, again.remembered) == (5, 0)
 
 
+async def test_two_that_adopt_at_once_both_succeed_and_nothing_is_lost(server, queue, adoption):
+    results = await asyncio.gather(*(adopt(server, adoption(trust_pickle=True)) for _ in range(4)))
+
+    assert {one.entries for one in results} == {3}
+    stats = await (await open_job(server, adoption().job)).stats()
+    assert (stats.pending, stats.done, stats.seen) == (3, 2, 5)
+
+
 async def test_pickles_are_not_read_unless_they_are_trusted_and_nothing_is_changed(
     server, queue, adoption
 ):

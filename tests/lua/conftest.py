@@ -73,11 +73,16 @@ class Raw:
     def link(fp, host=HOST, priority=0, depth=0, body=b"body"):
         return (fp, host, priority, depth, f"{priority} {host} ".encode() + body)
 
-    async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1, lane="") -> Grant:
+    async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1, lane="", company=0) -> Grant:
         """`since_ms`: since it last leased, by its own clock; -1: unknown."""
         vouched_ms = self.vouched_ms(since_ms)
         answer = await self.shard.call(
-            "lease", limit=limit, ttl_ms=ttl_ms, vouched_ms=vouched_ms, lane=lane
+            "lease",
+            limit=limit,
+            ttl_ms=ttl_ms,
+            vouched_ms=vouched_ms,
+            lane=lane,
+            company=company,
         )
         state, again_ms, token, short, _, _, to_reopen, _, self.leased_ms, *rest = answer
         width = 3 if to_reopen < 0 else 4
@@ -109,8 +114,8 @@ class Raw:
             report=0,
         )
 
-    async def extend(self, *claims, ttl_ms=60_000):
-        return await self.call("extend", claims, ttl_ms=ttl_ms)
+    async def extend(self, *claims, ttl_ms=60_000, alone=0):
+        return await self.call("extend", claims, ttl_ms=ttl_ms, alone=alone)
 
     async def retry(self, *claims, after_ms=1000, block_ms=0, error="timeout", said=None):
         ends = [(*claim, after_ms, error, feedback(block_ms, said)) for claim in claims]

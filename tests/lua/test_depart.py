@@ -135,7 +135,11 @@ async def test_a_lease_says_how_its_host_wants_to_be_asked(make_raw, clock):
     raw = await make_raw(delay_s=0, max_in_flight=1)
 
     async def pace():
-        words = (await raw.shard.call("lease", limit=9, ttl_ms=60_000, lane=""))[5].decode().split()
+        words = (
+            (await raw.shard.call("lease", limit=9, ttl_ms=60_000, lane="", company=0))[5]
+            .decode()
+            .split()
+        )
         return sorted(zip(words[::3], words[1::3], words[2::3], strict=True))
 
     await raw.add("1")
@@ -178,7 +182,7 @@ async def test_a_repeated_lease_does_not_take_the_turn_of_another_for_its_own(
 ):
     async def pace():
         client = polite.numbered(100).shard
-        return (await client.call("lease", limit=1, ttl_ms=60_000, lane=""))[5].decode()
+        return (await client.call("lease", limit=1, ttl_ms=60_000, lane="", company=0))[5].decode()
 
     assert await pace() == f"{clock()} {DELAY_MS} {SLACK_MS}"
     clock.advance(GAP_MS / 1000)

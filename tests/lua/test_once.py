@@ -23,8 +23,8 @@ CALLS: Any = {
         [("9", "b.test", 0, 0, b"0 b.test x"), ("5", "a.test", 0, 0, b"0 a.test x")],
         {"links": 0},
     ),
-    "lease": lambda t: ([], {"limit": 3, "ttl_ms": 1000, "lane": ""}),
-    "extend": lambda t: ([("1", t), ("2", "nonsense")], {"ttl_ms": 9000}),
+    "lease": lambda t: ([], {"limit": 3, "ttl_ms": 1000, "lane": "", "company": 0}),
+    "extend": lambda t: ([("1", t), ("2", "nonsense")], {"ttl_ms": 9000, "alone": 0}),
     "complete": lambda t: (
         [
             ("1", t, "1 2", FEEDBACK),
@@ -49,7 +49,10 @@ CALLS: Any = {
     "next_round": lambda t: ([], {"due_ms": "5", "next_ms": "9", "missed": 0}),
     "trap": lambda t: ([("1", t, 7, 0), ("2", "nonsense", 7, 0), ("3", t, 8, 0)], {}),
     "free_trapped": lambda t: ([], {"at_most": 2}),
-    "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {"seen": 1, "why": ""}),
+    "reclaim": lambda t: (
+        [("1", t), ("2", "nonsense"), ("3", t)],
+        {"seen": 1, "alone": 0, "why": ""},
+    ),
     "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
     "handled": lambda t: ([("pages book", 2), ("items book", 1)], {"keep": 10}),
     "revive": lambda t: ([("4", "5")], {}),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import decode, encode
@@ -266,6 +267,31 @@ async def test_a_record_that_makes_no_sense_is_begun_anew(make_raw):
         assert await ask(raw, grant) == [(1, 0)]
         await raw.release(*grant.claims)
     assert await raw.counter("damaged") == 4
+
+
+async def test_a_held_url_without_a_record_is_buried_and_the_job_ends(make_raw, frontier):
+    raw = await make_raw(shape_budget=1)
+    for url in ("https://a.test/1", "https://a.test/2", "https://a.test/3"):
+        await frontier.add([Request(url=url)])
+    grant = await raw.lease()
+    await ask(raw, grant)
+    await raw.complete(grant.claims[0])
+    gone, damaged = await raw.read("trapped")
+    await raw.shard.command("HDEL", "task", gone)
+    await raw.shard.command("HSET", "task", damaged, "rubbish")
+
+    while await raw.shard.call("look") or (await raw.stats())["looks"]:
+        assert (await raw.lease()).fps == []
+
+    stats = await frontier.stats()
+    assert (stats.trapped, stats.dead, stats.crawled) == (0, 2, True)
+    reasons = {letter.reason async for letter in dead_letters(frontier)}
+    assert reasons == {"its record is gone, or damaged"}
+    said = {one.says for one in (await audit(frontier)).problems}
+    assert said == {
+        "has a body that cannot be read",
+        "2 damaged records were found, and replaced or given up",
+    }
 
 
 async def test_the_audit_knows_what_is_held(make_raw, frontier):

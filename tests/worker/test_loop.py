@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,10 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.admin.jobs import create_job, open_job, purge_job
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.schedule import Schedule, read_schedule, set_schedule
+from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.admin.workers import take_back
 from skitter.frontier.connection import connect
 from skitter.frontier.frontier import Frontier
@@ -31,7 +33,7 @@ from skitter.model import Request
 from skitter.settings import Politeness
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
-from skitter.worker import delivery, loop
+from skitter.worker import delivery, loop, strays
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
@@ -66,6 +68,10 @@ def make_worker(frontier, fetcher, **options) -> Worker:
 
 def describe(page):
     yield {"url": page.url}
+
+
+def book(page):
+    yield {"book": page.url}
 
 
 @pytest.fixture
@@ -104,7 +110,7 @@ async def test_a_worker_leases_nothing_while_too_many_results_wait(frontier, mon
     urls = [f"https://a.test/{n}" for n in range(60)]
     await frontier.add([Request(url=url) for url in urls])
     worker = make_worker(frontier, StaticFetcher(dict.fromkeys(urls, b"quick")), concurrency=8)
-    async with worker.delivery._outbox._sending:  # as while the server takes its time
+    async with worker.delivery._lines[0].outbox._sending:  # as while the server takes its time
         running_worker = asyncio.create_task(worker.run())
         await until_async(lambda: _is(lambda: len(worker.delivery) > 10 and not worker._active))
         for _ in urls:  # in which all others could be leased
@@ -133,6 +139,38 @@ async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontie
 
     stats = await frontier.stats()
     assert (stats.pending, stats.leased, stats.lost) == (2, 0, 2)
+
+
+async def test_a_suspect_that_waits_longer_than_its_lease_is_not_lost(frontier):
+    """It waits until it is alone; then it runs, and the server knows that it is alone."""
+    await frontier.add([Request(url=QUICK)])
+    for _ in range(2):
+        await frontier.lease(1, ttl_s=0.001)
+        await until_async(lambda: frontier.reap())
+    await frontier.add([Request(url=SLOW, priority=1)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, concurrency=8, lease_s=1.0)
+    running_worker = asyncio.create_task(worker.run())
+    await fetcher.begun.wait()
+    await until_async(lambda: _is(lambda: len(worker._held) == 1))
+    [held], token_of = worker._held, partial(frontier.home.command, "HGET", "holder")
+    assert (await token_of(held.fingerprint)).endswith(b"~")
+    expiry_of = partial(frontier.home.command, "ZSCORE", "lease", held.fingerprint)
+    first = float(await expiry_of())
+
+    async def is_extended_for_longer_than_a_lease() -> bool:
+        await frontier.reap()
+        return float(await expiry_of() or 0) > first + 1500
+
+    await until_async(is_extended_for_longer_than_a_lease)
+    [slow] = [task for task, (lease, _) in worker._active.items() if lease.url == SLOW]
+    slow.cancel()
+    await until_async(lambda: _is(lambda: held not in worker._held))
+    worker.stop()
+    await running_worker
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.lost, stats.dead) == (1, 2, 0)
 
 
 async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir, monkeypatch):
@@ -399,3 +437,45 @@ class Late:
 
     def __getattr__(self, name: str):
         return getattr(self._frontier, name)
+
+
+async def test_pages_for_a_handler_that_only_others_have_go_to_them(frontier, monkeypatch):
+    """A rolling deploy: one worker has the new version of the spider, the other one has not."""
+    monkeypatch.setattr(strays, "ELSEWHERE_S", 0.05)
+    monkeypatch.setattr(strays, "NOWHERE_S", 0.05)
+    urls = [f"https://a.test/{n}" for n in range(20)]
+    await frontier.add([Request(url=url, handler="book") for url in urls])
+    fetcher = StaticFetcher(dict.fromkeys([*urls, QUICK], b"page"))
+    old = make_worker(frontier, fetcher, keep_alive=True)
+    work = asyncio.create_task(old.run())
+    await until_async(lambda: _is(lambda: old.strays and old.strays.note))
+    await old._pulse().beat()
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.pending + stats.delayed + stats.leased) == (0, 0, 20)
+    [said] = await find_warnings(frontier, stats)
+    assert said == "worker: no worker has handler 'book': its pages wait"
+
+    other = await open_job(frontier.server, frontier.job)
+    new = make_worker(other, fetcher)
+    new.attempts.spider.page(book)
+    await new.run()
+    old.stop()
+    await work
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.lost) == (20, 0, 0)
+    told = [one.text for one in await read_log(frontier) if "handler 'book'" in one.text]
+    assert len(told) == 1
+
+
+async def test_in_a_run_that_has_to_end_a_handler_that_nobody_has_is_a_dead_letter_in_the_end(
+    frontier, monkeypatch
+):
+    monkeypatch.setattr(strays, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(strays, "NOWHERE_S", 0.05)
+    await frontier.add([Request(url=QUICK, handler="book")])
+
+    await make_worker(frontier, SlowFetcher()).run()
+
+    [letter] = [one async for one in dead_letters(frontier)]
+    assert "has no handler 'book'" in letter.reason

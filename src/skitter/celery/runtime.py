@@ -69,7 +69,9 @@ class WarmWorker:
     def worker(self, options: WorkerOptions) -> Worker:
         """A worker for one pump."""
         first, options = self.first, replace(options, lanes=self.first.options.lanes)
-        return Worker(self.frontier, first.attempts, first.delivery, first.logbook, options)
+        return Worker(
+            self.frontier, first.attempts, first.delivery, first.logbook, options, first.strays
+        )
 
 
 @dataclass

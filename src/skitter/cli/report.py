@@ -35,6 +35,8 @@ def show_report(report: Report, *, hints: bool) -> None:
         say(f"{label:<9}{text}")
     if report.dead:
         _show_reasons(report.dead_reasons)
+    if report.vanished:
+        say(f"{'lost':<9}{_vanished(report, hints=hints)}")
     if report.held:
         say(f"{'held':<9}{_held(report, hints=hints)}")
 
@@ -85,6 +87,15 @@ def _held(report: Report, *, hints: bool) -> str:
         return held
     more = f"`skitter set {report.job} --shape-budget {10 * report.shape_budget}`"
     return f"{held}, which may have no end; to fetch ten times as many, {more} and run it again"
+
+
+def _vanished(report: Report, *, hints: bool) -> str:
+    """These may be pages that kill their workers; whatever they link to was not found."""
+    first, *others = report.vanished
+    and_others = f" and {some(len(others), 'other page')}" * bool(others)
+    given_up = f"{first}{and_others}: given up, as workers vanished with it again and again"
+    again = f"; to try again, `skitter dead retry {report.job} --reason vanished` and run it again"
+    return given_up + again * hints
 
 
 def _kept_out_rows(report: Report) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
 from skitter.crawl.hosts import check_hosts
-from skitter.crawl.reasons import dead_reasons
+from skitter.crawl.reasons import dead_reasons, vanished
 from skitter.crawl.replicas import explained
 from skitter.crawl.yields import Yields, describe_idle, describe_unmatched
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
@@ -83,6 +83,7 @@ class Crawl:
             why_dead="" if stats.done else await _first_dead(frontier),
             lost=self.lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
+            vanished=await vanished(frontier, since_s=self.since_s) if stats.dead else [],
             bad=list(bad) or await self.find_bad(),
             on_bad=self.plan.config.quality.on_bad,
             idle=list(describe_idle(self.plan.spider, yields)),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.engine.stalls import BLOCKING
-from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.dead import Filter, dead_letters
 from skitter.frontier.admin.log import Event, read_log
-from skitter.redact import redact_text
+from skitter.redact import redact, redact_text
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -46,6 +46,12 @@ async def dead_reasons(frontier: Frontier) -> dict[str, int]:
         if found.total() >= LOOK_AT:
             break
     return dict(found.most_common())
+
+
+async def vanished(frontier: Frontier, *, since_s: float) -> list[str]:
+    """URLs given up since then because their workers vanished, as lua/lib/reap.lua words it."""
+    letters = dead_letters(frontier, Filter(reason="its worker vanished"))
+    return [redact(letter.url) async for letter in letters if letter.at >= since_s][:LOOK_AT]
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -84,8 +85,11 @@ class Departures:
     resolver: Resolver | None = None  # None: host names stand for addresses
     _left: dict[str, float] = field(default_factory=dict)  # fingerprint -> when it left, if late
     _trips: list[_Trip] = field(default_factory=list)
-    _asks: list[_Ask] = field(default_factory=list)
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: By shard, so that none waits for another.
+    _asks: defaultdict[int, list[_Ask]] = field(default_factory=lambda: defaultdict(list))
+    _asking: defaultdict[int, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
 
     def gate(self, lease: Lease) -> Gate | None:
         """The gate for the requests of an attempt; None: they may leave at any time."""
@@ -128,11 +132,11 @@ class Departures:
             self._trips.append(_Trip(lease, url, left_at, time.monotonic()))
 
     async def report(self, leases: Iterable[Lease]) -> None:
-        """Report trips and late departures, before the leases end and others get their turn."""
-        if trips := self._trips[:]:
-            now = time.monotonic()
-            await self.frontier.record([one.as_trip(now) for one in trips])
-            del self._trips[: len(trips)]
+        """Report trips and late departures, before the leases end and others get their turn. Trips
+        to other shards wait for the leases there."""
+        leases = list(leases)
+        if self._trips:
+            await self._report_trips({self._shard_of(lease) for lease in leases})
         late = [lease for lease in leases if lease.fingerprint in self._left] if self._left else []
         if not late:
             return
@@ -146,19 +150,30 @@ class Departures:
         for lease in late:
             self._left.pop(lease.fingerprint, None)
 
+    async def _report_trips(self, shards: set[int]) -> None:
+        now = time.monotonic()
+        trips = [one for one in self._trips if self._shard_of(one.lease) in shards]
+        if trips:
+            await self.frontier.record([one.as_trip(now) for one in trips])
+        sent = set(map(id, trips))
+        self._trips = [one for one in self._trips if id(one) not in sent]
+
+    def _shard_of(self, one: Lease | Departure) -> int:
+        return self.frontier.layout.shard_of(one.host)
+
     async def ask(self, departure: Departure) -> Granted:
         """Requests that ask during a call share the next one."""
-        ask = _Ask(departure)
-        self._asks.append(ask)
-        async with self._asking:
+        ask, shard = _Ask(departure), self._shard_of(departure)
+        self._asks[shard].append(ask)
+        async with self._asking[shard]:
             if ask.granted is None:
-                await self._ask_for_all(ask)
+                await self._ask_for_all(ask, shard)
         assert ask.granted is not None
         return ask.granted
 
-    async def _ask_for_all(self, ask: _Ask) -> None:
+    async def _ask_for_all(self, ask: _Ask, shard: int) -> None:
         # Another task that took our ask into its call may have been cancelled.
-        asks, self._asks = [ask, *(one for one in self._asks if one is not ask)], []
+        asks, self._asks[shard] = [ask, *(one for one in self._asks[shard] if one is not ask)], []
         granted = await self.frontier.depart([one.departure for one in asks])
         for one, answer in zip(asks, granted, strict=True):
             one.granted = answer

@@ -63,3 +63,9 @@ class Again(msgspec.Struct, frozen=True):
 
 
 AGAIN: Final = Again()
+
+
+def lease_of(outcome: Outcome) -> Lease:
+    if isinstance(outcome, Completed):
+        return outcome.completion.lease
+    return outcome.lease if isinstance(outcome, Returned) else outcome.failure.lease

@@ -42,6 +42,7 @@ class Pulse:
     on_orphaned: Callable[[], None] = lambda: None
     also: Callable[[Frontier], Awaitable[None]] | None = None  # what else to report
     began: float = field(default_factory=time.monotonic)
+    handlers: tuple[str, ...] = ()
     _started_at: float = 0.0
     _beating: asyncio.Task[None] | None = None
 
@@ -82,6 +83,7 @@ class Pulse:
                 started_at=self._started_at,
                 at=now,
                 memory_mb=memory_mb(),
+                handlers=self.handlers,
                 **msgspec.structs.asdict(self.vitals()),
             ),
         )

@@ -11,11 +11,12 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from skitter.errors import ServerFull
+from skitter.errors import ServerFull, SkitterError
+from skitter.frontier.absent import REST_S, Absent
 from skitter.frontier.budget import refill
 from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, seal
 from skitter.frontier.keys import feed_key
@@ -40,7 +41,15 @@ from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Coroutine,
+        Hashable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from skitter.frontier.connection import Server
     from skitter.frontier.pace import Departure, Trip
@@ -48,12 +57,13 @@ if TYPE_CHECKING:
     from skitter.model import Completion, Lane, Lease, Request
     from skitter.settings import JobOptions, Layout
 
-    #: Leases a number of requests from a shard; also returns by how many max_pages fell short.
-    LeasePart = Callable[[int, int], Coroutine[Any, Any, tuple[Leased, int]]]
+    #: Leases a number of requests from a shard.
+    LeasePart = Callable[[int, int], Coroutine[Any, Any, "_Part"]]
 
 DEFAULT_LEASE_S = 300.0
 OPTIONS_FRESH_S = 2.0
 REOPEN_S = 0.05  # how soon to ask again while pages wait to be reopened
+IN_COMPANY = "~"  # lua/lib/company.lua
 UNREADABLE = "its body cannot be read: written by another release, or damaged"
 #: Entries per script call, large ones counted several times (`weight`): a full call keeps the
 #: server busy for a few milliseconds.
@@ -67,6 +77,14 @@ _ADDED: dict[int, Added] = {
 _ENDED: dict[int, Ended] = {
     code: Ended(code.name.lower()) for code in Code if code.name in Ended.__members__
 }
+
+
+class _Part(NamedTuple):
+    """What one shard handed out, and by how many its share of max_pages fell short."""
+
+    shard: int
+    leased: Leased
+    short: int
 
 
 @dataclass(slots=True)
@@ -88,6 +106,10 @@ class Frontier:
     #: shard -> pages to be reopened, as of the last lease; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
     _with_sessions: dict[int, bool] = field(default_factory=dict)  # as of the last lease
+    _absent: Absent[_Part] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._absent = Absent(self._give_back)
 
     @property
     def home(self) -> Shard:
@@ -118,6 +140,11 @@ class Frontier:
         """While it stays the same, the server still has all that it accepted. A new value: perhaps
         not, as it may have restarted without its last second, or the job was created again."""
         return self.shards[0].server.connections.made, self._all_lives
+
+    @property
+    def away(self) -> dict[int, SkitterError | None]:
+        """Shards that did not answer when they were last asked for requests, and why."""
+        return self._absent.errors if len(self.shards) > 1 else {}
 
     def has_sessions(self, host: str) -> bool:
         """Whether the shard of this host has sessions, as of the last lease."""
@@ -170,17 +197,28 @@ class Frontier:
         )
         return [_ADDED[code] for code in codes]
 
-    async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S, lane: Lane = "") -> Leased:
+    async def lease(
+        self,
+        limit: int,
+        *,
+        ttl_s: float = DEFAULT_LEASE_S,
+        lane: Lane = "",
+        in_company: bool = False,
+    ) -> Leased:
         """Take up to `limit` requests of a lane that may be fetched now, for `ttl_s` seconds.
+        `in_company`: the caller works on several at once, so it may not be the fault of this one if
+        the caller dies. It must `isolate` suspects.
 
         Each shard is asked for its share, concurrently; if `limit` is below the number of shards,
-        one after the other until there are enough. Priorities hold within a shard. First, pages to
-        which a shorter path was found offer their links again.
+        one after the other until there are enough. Priorities hold within a shard. A shard that is
+        away counts as empty; the error is raised if none answers. First, pages to which a shorter
+        path was found offer their links again.
         """
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
         await self._reopen()
-        lease_part = partial(self._lease_part, ttl_s=ttl_s, lane=lane)
+        terms = {"ttl_ms": ms(ttl_s), "lane": lane, "company": int(in_company)}
+        lease_part = partial(self._lease_part, terms)
         leased = await self._lease_once(limit, lease_part)
         while not leased.leases and await self._reopen():
             leased = await self._lease_once(limit, lease_part)
@@ -189,41 +227,65 @@ class Frontier:
     async def _reopen(self) -> int:
         """Offer the links of reopened pages again. Returns the number of pages."""
         shards = [self.shards[number] for number, count in self._to_reopen.items() if count]
+        if not shards or self.away:  # a link may lead to any shard
+            return 0
         add = partial(self.add_offers, links=True)
         return sum([await reopen(shard, self.layout, add) for shard in shards])
 
     async def _lease_once(self, limit: int, lease_part: LeasePart) -> Leased:
-        order = _shuffled(list(range(len(self.shards))), random.random())
-        parts: list[Leased] = []
-        if limit < len(order):
-            while order and (missing := limit - sum(len(part.leases) for part in parts)):
-                parts += await self._lease_from({order.pop(0): missing}, lease_part)
-        else:
-            share, rest = divmod(limit, len(order))
-            shares = {shard: share + (i < rest) for i, shard in enumerate(order)}
-            parts = await self._lease_from(shares, lease_part)
+        parts = await self._lease_parts(limit, lease_part)
+        while not parts:
+            known = [error for error in self._absent.errors.values() if error]
+            await self._absent.until_one_answers()
+            if errors := known + [error for error in self._absent.errors.values() if error]:
+                raise errors[-1]
+            parts = await self._lease_parts(limit, lease_part)
         waits = [part.again_in_s for part in parts if part.again_in_s is not None]
         waits += [REOPEN_S for count in self._to_reopen.values() if count]
+        waits += [REST_S] if self.away else []
         leases = [lease for part in parts for lease in part.leases]
         return Leased(leases, parts[0].state, min(waits, default=None))
+
+    async def _lease_parts(self, limit: int, lease_part: LeasePart) -> list[Leased]:
+        order = _shuffled(list(range(len(self.shards))), random.random())
+        if limit >= len(order):
+            share, rest = divmod(limit, len(order))
+            shares = {shard: share + (i < rest) for i, shard in enumerate(order)}
+            return await self._lease_from(shares, lease_part)
+        parts: list[Leased] = []
+        while order and (missing := limit - sum(len(part.leases) for part in parts)):
+            parts += await self._lease_from({order.pop(0): missing}, lease_part)
+        return parts
 
     async def _lease_from(self, limits: dict[int, int], lease_part: LeasePart) -> list[Leased]:
         """Lease from shards concurrently; from those short of max_pages a second time, if `refill`
         found more for them."""
-        parts = await side_by_side(
-            lease_part(shard, min(limit, LEASE_BATCH)) for shard, limit in limits.items()
+        if len(self.shards) == 1:
+            return [(await self._absent.ask_one(lease_part(0, min(limits[0], LEASE_BATCH)))).leased]
+        parts = await self._absent.ask(
+            {n: partial(lease_part, n, min(limit, LEASE_BATCH)) for n, limit in limits.items()}
         )
-        short = {shard: part[1] for shard, part in zip(limits, parts, strict=True) if part[1]}
-        if short and (fed := await refill(self.shards, short)):
-            parts += await side_by_side(lease_part(shard, short[shard]) for shard in fed)
-        return [leased for leased, _ in parts]
+        if short := {part.shard: part.short for part in parts if part.short}:
+            parts += await self._lease_more(short, lease_part)
+        return [part.leased for part in parts]
 
-    async def _lease_part(
-        self, shard: int, limit: int, *, ttl_s: float, lane: Lane
-    ) -> tuple[Leased, int]:
-        """What one shard hands out, and by how many its share of max_pages fell short."""
+    async def _lease_more(self, short: dict[int, int], lease_part: LeasePart) -> list[_Part]:
+        if self.away:  # shares move only if all agree
+            return []
+        try:
+            fed = await refill(self.shards, short)
+        except SkitterError:  # a shard has gone away since: the others have answered
+            return []
+        return await self._absent.ask({n: partial(lease_part, n, short[n]) for n in fed})
+
+    async def _give_back(self, part: _Part) -> None:
+        """Nobody waits for these any more."""
+        if part.leased.leases:
+            await self.release(part.leased.leases)
+
+    async def _lease_part(self, terms: Mapping[str, Any], shard: int, limit: int) -> _Part:
         since = time.monotonic()
-        answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s), lane=lane)
+        answer = await self.shards[shard].lease(limit=limit, **terms)
         state, again_ms, token, is_short, born, pace, to_reopen, sessions, _, *rows = answer
         self._with_sessions[shard] = bool(sessions)
         if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
@@ -244,15 +306,24 @@ class Frontier:
         if unreadable := [Failure(lease=one, error=UNREADABLE) for one in leases if not one.url]:
             await self.bury(unreadable)
             # Lease others in their place: an empty result would mean that nothing is left.
-            more, missing = await self._lease_part(shard, len(unreadable), ttl_s=ttl_s, lane=lane)
-            return Leased(leased.leases + more.leases, more.state, more.again_in_s), missing
-        return leased, limit - len(leases) if is_short else 0
+            _, more, short = await self._lease_part(terms, shard, len(unreadable))
+            both = Leased(leased.leases + more.leases, more.state, more.again_in_s)
+            return _Part(shard, both, short)
+        return _Part(shard, leased, limit - len(leases) if is_short else 0)
 
     async def extend(
         self, leases: Sequence[Lease], *, ttl_s: float = DEFAULT_LEASE_S
     ) -> list[Ended]:
         """Keep leases for longer. LOST: stop working on it."""
-        return await self._end(Shard.extend, leases, [() for _ in leases], ttl_ms=ms(ttl_s))
+        none = [() for _ in leases]
+        return await self._end(Shard.extend, leases, none, ttl_ms=ms(ttl_s), alone=0)
+
+    async def isolate(self, lease: Lease, *, ttl_s: float = DEFAULT_LEASE_S) -> Lease | None:
+        """Tell that the caller has nothing else in hand from now on: if it dies, it is the fault of
+        this request. Returns the lease with its new token; None: it is lost."""
+        [end] = await self._end(Shard.extend, [lease], [()], ttl_ms=ms(ttl_s), alone=1)
+        token = lease.token.removesuffix(IN_COMPANY)
+        return None if end is Ended.LOST else msgspec.structs.replace(lease, token=token)
 
     async def complete(
         self, completions: Sequence[Completion], *, items_to: str = ""
@@ -380,7 +451,7 @@ class Frontier:
 
     async def fresh_options(self) -> JobOptions:
         """The options, reread every OPTIONS_FRESH_S: others may have changed them."""
-        if time.monotonic() - self._options_at >= OPTIONS_FRESH_S:
+        if time.monotonic() - self._options_at >= OPTIONS_FRESH_S and 0 not in self.away:
             self.options = await read_options(self.home)
             self._options_at = time.monotonic()
         return self.options

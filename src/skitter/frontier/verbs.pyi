@@ -107,6 +107,7 @@ class Verbs:
         each: Sequence[tuple[Text, Text]],
         *,
         ttl_ms: int,
+        alone: int,
         strict: bool = ...,
         replicated: bool = ...,
     ) -> list[int]: ...
@@ -174,6 +175,7 @@ class Verbs:
         *,
         limit: int,
         ttl_ms: int,
+        company: int,
         lane: Text,
         strict: bool = ...,
         replicated: bool = ...,
@@ -228,6 +230,7 @@ class Verbs:
         each: Sequence[tuple[Text, Text]],
         *,
         seen: int,
+        alone: int,
         why: Text,
         strict: bool = ...,
         replicated: bool = ...,

@@ -183,7 +183,8 @@ async def batched(source: AsyncIterable[T], size: int) -> AsyncIterator[list[T]]
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all concurrently, or in sequence without a loop; the first error cancels the rest."""
+    """Await all concurrently, or in sequence without a loop. After an error the others go on, as a
+    call that is cut off may have been carried out; then the first error is raised."""
     todo = list(work)
     if len(todo) == 1:
         return [await todo[0]]  # the usual case, without a task
@@ -191,20 +192,25 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         return await _in_turn(todo)
     import asyncio
 
+    tasks = [asyncio.ensure_future(one) for one in todo]
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in todo]
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+        await asyncio.gather(*tasks, return_exceptions=True)
+    except asyncio.CancelledError:  # gather has cancelled them
+        await asyncio.wait(tasks)
+        raise
     return [task.result() for task in tasks]
 
 
 async def _in_turn(todo: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    try:
-        return [await one for one in todo]
-    finally:
-        for one in todo:
-            one.close()  # no effect on one that has finished
+    answers, errors = list[T](), list[Exception]()
+    for one in todo:
+        try:
+            answers.append(await one)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
+    return answers
 
 
 def _batches(

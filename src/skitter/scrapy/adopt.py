@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skitter.errors import FrontierError, UsageError
+from skitter.errors import FrontierError, InfrastructureError, UsageError
 from skitter.frontier.admin.adopted import adopt_seen, set_adopted
 from skitter.frontier.admin.jobs import create_job, note_fingerprinter
 from skitter.frontier.feed import bury_messages
@@ -122,10 +122,15 @@ async def _check_keys(server: Server, adoption: Adoption) -> None:
 
 
 async def _rename(server: Server, key: str) -> list[str]:
-    """The renamed key, and the original if scrapy-redis nodes have recreated it since."""
+    """The renamed key, and the original if scrapy-redis nodes have recreated it since. Another
+    adoption may run at the same time: never replaces the key that it renamed."""
     adopted = f"{key}:adopted"
-    if await server.command("EXISTS", key) and not await server.command("EXISTS", adopted):
-        await server.command("RENAME", key, adopted)
+    if await server.command("EXISTS", key):
+        try:
+            await server.command("RENAMENX", key, adopted)
+        except InfrastructureError as error:
+            if "no such key" not in str(error):  # else the other one has just renamed it
+                raise
     return [one for one in (adopted, key) if await server.command("EXISTS", one)]
 
 

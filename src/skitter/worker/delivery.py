@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,14 +16,23 @@ from skitter.engine.figures import Figures
 from skitter.engine.handled import Handled
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
-from skitter.engine.outcomes import WAIT_S, Buried, Cause, Completed, Outcome, Retried, Returned
+from skitter.engine.outcomes import (
+    WAIT_S,
+    Buried,
+    Cause,
+    Completed,
+    Outcome,
+    Retried,
+    Returned,
+    lease_of,
+)
 from skitter.engine.pulse import cancel_all
 from skitter.engine.quality import FoundItems
 from skitter.errors import JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.refusals import Refusal, record_refusals
 from skitter.frontier.completions import Sealed, seal
-from skitter.frontier.wire import NOT_PLAIN
+from skitter.frontier.wire import NOT_PLAIN, side_by_side
 from skitter.model import Completion, Ended, Failure, Lease
 from skitter.report import some
 from skitter.spider.sitemap import SITEMAP
@@ -35,6 +45,8 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Layout
     from skitter.spider.run import HandlerOutput
+
+T = TypeVar("T")
 
 BATCH = 50
 BATCH_BYTES = 8 * 2**20
@@ -62,6 +74,9 @@ class _Page(NamedTuple):
     sealed: Sealed
     output: HandlerOutput | None
     skipped: bool  # its handler did not run
+
+    def is_held_up(self, away: Container[int]) -> bool:
+        return any(one.shard in away for one in self.sealed.ahead)
 
 
 @dataclass(slots=True)
@@ -154,10 +169,71 @@ class _Sorted:
         self.causes[id(failure)] = Buried(failure, cause=Cause(UsageError(failure.error)))
 
     @property
+    def has_remarks(self) -> bool:
+        more = self.blocked or self.exceeded or self.undeclared
+        return bool(more or self.refused or self.rejected or self.counts.total())
+
+    @property
     def leases(self) -> Iterable[Lease]:
         yield from (page.completion.lease for page in self.done)
         yield from (one.lease for one in self.retries + self.buried)
         yield from self.early + self.waiting
+
+
+@dataclass(slots=True)
+class _Line(Generic[T]):
+    """Results for one shard: if it is away, they wait, and those for other shards do not."""
+
+    pack: Callable[[list[T]], Batch]
+    tell: Callable[[str], None]
+    on_sent: Callable[[], None]
+    outbox: Outbox[T] = field(default_factory=Outbox)
+    some: asyncio.Event = field(default_factory=asyncio.Event)
+    many: asyncio.Event = field(default_factory=asyncio.Event)
+    _sent_at: float = field(default_factory=time.monotonic)  # or when there was nothing to send
+
+    def __len__(self) -> int:
+        return len(self.outbox)
+
+    def add(self, result: T) -> None:
+        if not self.outbox:
+            self._sent_at = time.monotonic()
+        self.outbox.add(result)
+        self.some.set()
+
+    def kept(self, for_s: float) -> list[T]:
+        return self.outbox.waiting if time.monotonic() - self._sent_at > for_s else []
+
+    def _note_sent(self) -> None:
+        self._sent_at = time.monotonic()
+        self.on_sent()
+
+    async def run(self) -> None:
+        """Send forever: when there are many, or when the first has waited a little."""
+        while True:
+            await self.some.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    await self.many.wait()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send everything; while the server is away or full, wait and retry."""
+        pause_s = 0.1
+        while len(self.outbox):
+            try:
+                await self.outbox.flush(self.pack, on_sent=self._note_sent)
+            except JobMissing:  # nobody takes them any more
+                self.outbox.clear()
+                raise
+            except SkitterError as error:
+                if not error.retryable:
+                    raise
+                self.tell(f"{error} Results are kept; trying again.")
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+        self.some.clear()
+        self.many.clear()
 
 
 @dataclass(slots=True)
@@ -175,56 +251,63 @@ class Delivery:
     quality: FoundItems = field(default_factory=FoundItems)
     handled: Handled = field(default_factory=Handled)
     figures: Figures = field(default_factory=Figures)
-    _outbox: Outbox[Outcome] = field(default_factory=Outbox)
+    _lines: list[_Line[Outcome]] = field(default_factory=list)  # one for each shard
+    _held_up: _Line[_Page] = field(init=False)  # by shards that are away, which they link to
+    _remarks: _Line[_Sorted] = field(init=False)  # what the job's first shard has to know
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
-    _some: asyncio.Event = field(default_factory=asyncio.Event)
-    _many: asyncio.Event = field(default_factory=asyncio.Event)
     _hooks: set[asyncio.Task[None]] = field(default_factory=set)  # that run
 
     def __post_init__(self) -> None:
         self._refused.epoch = lambda: self.frontier.epoch
+        self._lines = [
+            _Line(self._pack, self._tell, self._on_sent) for _ in range(self.frontier.layout.shards)
+        ]
+        self._held_up = _Line(self._pack_held_up, self._tell, self._on_sent)
+        self._remarks = _Line(self._pack_remarks, self._tell, self._on_sent)
 
     def __len__(self) -> int:
         """Results to be sent, and pages whose hooks still run."""
-        return len(self._outbox) + len(self._hooks)
+        results = sum([len(line) for line in self._lines])
+        return results + len(self._held_up) + len(self._remarks) + len(self._hooks)
+
+    def _on_sent(self) -> None:
+        self.on_sent()
+
+    def _tell(self, text: str) -> None:
+        self.log("warning", text)
 
     def add(self, outcome: Outcome) -> None:
-        self._outbox.add(outcome)
-        self._some.set()
-        if len(self._outbox) >= BATCH:
-            self._many.set()
+        shard = self.frontier.layout.shard_of(lease_of(outcome).host)
+        self._lines[shard].add(outcome)
+        if len(self) >= BATCH:
+            self.hurry()
 
     def hurry(self) -> None:
         """Send now: nothing is in flight, so nothing else will come."""
-        self._many.set()
+        for line in self._lines:
+            line.many.set()
+
+    def kept(self, for_s: float) -> list[Lease]:
+        """Leases of results that could not be sent for so long."""
+        results = [lease_of(one) for line in self._lines for one in line.kept(for_s)]
+        return results + [page.completion.lease for page in self._held_up.kept(for_s)]
 
     async def run(self) -> None:
-        """Send forever: when there are many, or when the first has waited a little."""
-        while True:
-            await self._some.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER_S):
-                    await self._many.wait()
-            await self.flush()
+        """Send forever."""
+        runs = [line.run() for line in self._lines]
+        runs += [self._held_up.run(), self._remarks.run()]
+        tasks = [asyncio.create_task(run) for run in runs]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await cancel_all(tasks)
 
     async def flush(self) -> None:
         """Send everything; while the server is away or full, wait and retry."""
-        pause_s = 0.1
-        while len(self._outbox):
-            try:
-                await self._outbox.flush(self._pack, on_sent=self.on_sent)
-            except JobMissing:  # nobody takes them any more
-                self._outbox.clear()
-                raise
-            except SkitterError as error:
-                if not error.retryable:
-                    raise
-                self.log("warning", f"{error} Results are kept; trying again.")
-                await asyncio.sleep(pause_s)
-                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
-        self._some.clear()
-        self._many.clear()
+        await side_by_side(line.flush() for line in self._lines)
+        await self._held_up.flush()
+        await self._remarks.flush()
 
     def _pack(self, outcomes: list[Outcome]) -> Batch:
         """A batch of the first outcomes: some hundreds, or some megabytes."""
@@ -238,11 +321,42 @@ class Delivery:
             size,
             (
                 lambda: self.report_departures(found.leases),
-                partial(send_each, found.done, self._complete, found.refuse),
+                partial(self._complete_all, found),
                 partial(self._release, found.early),
                 partial(self._release, found.waiting, after_s=WAIT_S),
                 partial(self._retry, found.retries, found.causes),
                 partial(self._bury, found.buried, found.causes),
+                partial(self._remark, found),
+            ),
+        )
+
+    async def _complete_all(self, found: _Sorted) -> None:
+        """Links to other shards are sent first. Where such a shard is away, only the pages that
+        link to it wait."""
+        if away := self.frontier.away:
+            for page in [one for one in found.done if one.is_held_up(away)]:
+                found.done.remove(page)
+                self._held_up.add(page)
+        await send_each(found.done, self._complete, found.refuse)
+
+    def _pack_held_up(self, pages: list[_Page]) -> Batch:
+        found = _Sorted(self.frontier.layout, done=list(pages))
+        steps = (
+            partial(send_each, found.done, self._complete, found.refuse),
+            partial(self._bury, found.buried, found.causes),
+        )
+        return Batch(len(pages), steps)
+
+    async def _remark(self, found: _Sorted) -> None:
+        if found.has_remarks:
+            self._remarks.add(found)
+            self._remarks.many.set()
+
+    def _pack_remarks(self, remarks: list[_Sorted]) -> Batch:
+        found = remarks[0]
+        return Batch(
+            1,
+            (
                 partial(count, self.frontier, **found.counts),
                 partial(self._refuse, found.refused),
                 *(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from skitter.model import Lane, State
 from skitter.report import some
 from skitter.spider.rounds import begin_due_round, tell_round
 from skitter.worker.options import WorkerOptions
+from skitter.worker.strays import Strays
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -37,6 +38,7 @@ IDLE_S = 0.2  # how long to wait when there is nothing to do
 FEED_S = 0.2
 SCHEDULE_S = 1.0
 MEMORY_S = 0.5
+STATS_S = 5.0
 MANY = 2**31
 #: Results that wait to be sent. With more, a worker leases nothing: a server too slow to take them
 #: would have them wait in memory, and until their leases expire.
@@ -55,6 +57,7 @@ class Worker:
     delivery: Delivery
     logbook: ClusterLog
     options: WorkerOptions = field(default_factory=WorkerOptions)
+    strays: Strays | None = None  # of an earlier one in this process
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,10 +67,17 @@ class Worker:
     _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock)  # one lane leases at a time
     _signals: int = 0
     _held: list[Lease] = field(default_factory=list)  # leased but not begun
+    _extending: dict[int, asyncio.Task[None]] = field(default_factory=dict)  # by shard
+    _told: int = 0  # of how many shards the log says that they are away
     _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
     _is_gone: bool = False  # the job
     has_begun: bool = False  # later errors are not caused by how it was started
+
+    def __post_init__(self) -> None:
+        if self.strays is None:
+            spider, stays = self.attempts.spider, self.options.keep_alive
+            self.strays = Strays(self.frontier, spider, self.logbook, stays=stays)
 
     @property
     def name(self) -> str:
@@ -111,7 +121,7 @@ class Worker:
             raise self._abandon() from None
         finally:
             self._leash = None
-            await cancel_all([*helpers, *self._active])
+            await cancel_all([*helpers, *self._active, *self._extending.values()])
         if self._broken:
             raise self._broken
 
@@ -199,6 +209,7 @@ class Worker:
             await self._rest(1.0)
             return [], IDLE_S
         self._is_gone = False
+        self._tell_away()
         if leased.state is State.CANCELLED:
             self.stop()
         return leases, leased.again_in_s
@@ -207,10 +218,23 @@ class Worker:
         """Leases that the stages admit; empty only if there are no others."""
         ttl_s = self.options.lease_in_s(lane)
         while True:
-            leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane)
+            leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane, in_company=True)
             worthy = await self.attempts.admit(leased.leases)
+            worthy = await self.strays.without(worthy) if self.strays else worthy
             if worthy or not leased.leases or self._stop.is_set():
                 return leased, worthy
+
+    def _tell_away(self) -> None:
+        """Once when shards go away, once when they are back."""
+        if len(away := self.frontier.away) == self._told:
+            return
+        why = next((f" ({error})" for error in away.values() if error), "")
+        of_all = f"{len(away)} of {some(self.frontier.layout.shards, 'shard')}"
+        if away:
+            self.logbook("warning", f"{of_all} away{why}: their pages wait, the others go on")
+        else:
+            self.logbook("info", "all shards are back")
+        self._told = len(away)
 
     @property
     def is_idle(self) -> bool:
@@ -226,10 +250,16 @@ class Worker:
         self._is_gone = True
 
     async def _is_over(self) -> bool:
+        if self.frontier.away:
+            return False
         try:
-            stats = await self.frontier.stats()
-            await look_again(self.frontier, stats)
+            # Of several shards one may hang, while others have work.
+            async with asyncio.timeout(STATS_S if self.frontier.layout.shards > 1 else None):
+                stats = await self.frontier.stats()
+                await look_again(self.frontier, stats)
             return stats.crawled and not self.options.keep_alive
+        except TimeoutError:
+            return False
         except SkitterError as error:
             if not (error.retryable or self.options.keep_alive):
                 raise
@@ -242,18 +272,36 @@ class Worker:
         task.add_done_callback(self._end)
 
     async def _quarantine(self, lease: Lease) -> None:
-        """It may be what kills workers: run it alone."""
+        """It may be what kills workers: run it alone, and tell the server so."""
         self._held.append(lease)
-        if await self._is_alone():
-            self._begin(self._held.pop())
+        if await self._is_alone() and (alone := await self._isolate(lease)):
+            self._begin(alone)
             await self._is_alone()
+
+    async def _isolate(self, lease: Lease) -> Lease | None:
+        """The lease under its new token, no longer held. None: it is lost, or its shard is away and
+        it comes back when the lease expires."""
+        if lease not in self._held:  # it was lost meanwhile
+            return None
+        self._held.remove(lease)
+        try:
+            ttl_s = self.options.lease_in_s(lease.request.lane)
+            return await self.frontier.isolate(lease, ttl_s=ttl_s)
+        except SkitterError as error:
+            self.logbook("warning", f"{lease.url} has to wait: {error}")
+            return None
 
     async def _is_alone(self) -> bool:
         """Wait until nothing is in flight or waiting to be sent. False: told to stop."""
-        while (self._active or len(self.delivery)) and not self._stop.is_set():
+        while self._is_at_work and not self._stop.is_set():
             self._free.clear()
             await self._free.wait()
         return not self._stop.is_set()
+
+    @property
+    def _is_at_work(self) -> bool:
+        """Results for a shard that is away may wait for long."""
+        return bool(self._active) or (len(self.delivery) > 0 and not self.frontier.away)
 
     async def _attempt(self, lease: Lease) -> None:
         self.delivery.add(await self.attempts.make(lease))
@@ -347,28 +395,36 @@ class Worker:
                 self._free.set()  # its results were dropped
 
     async def _extend(self) -> None:
-        """Extend the leases of long attempts; cancel attempts whose lease was lost."""
+        """Extend the leases of long attempts, of results that cannot be sent and of requests that
+        wait; cancel attempts whose lease was lost. A shard that is away holds up no other."""
         while True:
             await asyncio.sleep(self.options.lease_s / 4)
-            for lane in self.options.serves:
-                await self._extend_lane(lane)
+            old_s = self.options.lease_s / 3
+            began = time.monotonic() - old_s
+            old = [lease for lease, since in self._active.values() if since < began]
+            by_shard: defaultdict[int, list[Lease]] = defaultdict(list)
+            for lease in old + self._held + self.delivery.kept(old_s):
+                by_shard[self.frontier.layout.shard_of(lease.host)].append(lease)
+            for shard, leases in by_shard.items():
+                if shard not in self._extending or self._extending[shard].done():
+                    self._extending[shard] = self._start(partial(self._extend_all, leases))
 
-    async def _extend_lane(self, lane: Lane) -> None:
-        old = time.monotonic() - self.options.lease_s / 3
-        long = {
-            id(lease): (lease, task)
-            for task, (lease, since) in self._active.items()
-            if since < old and lease.request.lane == lane
-        }
-        leases, ttl_s = [lease for lease, _ in long.values()], self.options.lease_in_s(lane)
+    async def _extend_all(self, leases: list[Lease]) -> None:
+        """Extend leases of one shard."""
         try:
-            lost = await extend(self.frontier, leases, ttl_s=ttl_s)
+            for lane in self.options.serves:
+                some, ttl_s = _of_lane(leases, lane), self.options.lease_in_s(lane)
+                for lease in await extend(self.frontier, some, ttl_s=ttl_s):
+                    self._note_lost(lease)
         except SkitterError as error:
             self.logbook("warning", f"cannot extend leases: {error}")
-            return
-        for lease in lost:
-            long[id(lease)][1].cancel()
-            self.logbook("warning", f"{lease.url}: its lease was lost while it was being processed")
+
+    def _note_lost(self, lost: Lease) -> None:
+        for task, (lease, _) in self._active.items():
+            if lease is lost:
+                task.cancel()
+                self.logbook("warning", f"{lost.url}: its lease was lost while it was processed")
+        self._held = [lease for lease in self._held if lease is not lost]
 
     async def _watch_schedule(self) -> None:
         """Begin the rounds of the job's schedule, as other workers may."""
@@ -403,8 +459,14 @@ class Worker:
             on_orphaned=self.stop,
             also=self.delivery.report,
             began=self.delivery.tally.began,
+            handlers=tuple(sorted(self.attempts.spider.handlers)),
         )
 
     def _vitals(self) -> Vitals:
         tally = self.delivery.tally
-        return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active))
+        note = self.strays.note if self.strays else ""
+        return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active), note=note)
+
+
+def _of_lane(leases: list[Lease], lane: Lane) -> list[Lease]:
+    return [lease for lease in leases if lease.request.lane == lane]

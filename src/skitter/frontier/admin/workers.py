@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.errors import SkitterError
+from skitter.errors import ServerUnreachable, SkitterError
 from skitter.frontier.wire import cut, decode, encode, side_by_side
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 EVENTS_LATELY = 1000
+AT_ONCE = 500  # leases
 #: A worker that has been silent for this long is gone.
 SILENCE_S = 15.0
 #: An upper bound, whatever the server says.
@@ -47,6 +48,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     started_at: float
     at: float
     memory_mb: float = 0.0
+    handlers: tuple[str, ...] = ()  # of its spider
 
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
@@ -120,20 +122,32 @@ async def take_back(frontier: Frontier, client: str, *, seen: bool, why: str = "
     died of, for the dead letters.
 
     Leases are not indexed by holder: each death scans them all, in small steps. A lease that the
-    scan misses expires.
+    scan misses expires. If a shard is away, the heartbeat stays, so that somebody looks again.
     """
-    parts = (_take_back_from(shard, client, seen, cut(why)) for shard in frontier.shards)
-    taken = sum(await side_by_side(parts))
-    await leave(frontier, client)
+    held = await side_by_side(_held_by(client, shard) for shard in frontier.shards)
+    parts = [(shard, some) for shard, some in zip(frontier.shards, held, strict=True) if some]
+    known = [some for _, some in parts if some is not None]
+    how: Any = {"seen": int(seen), "alone": int(sum(map(len, known)) == 1), "why": cut(why)}
+    taken = sum(
+        await side_by_side(
+            shard.reclaim(some[at : at + AT_ONCE], **how)
+            for shard, some in parts
+            for at in range(0, len(some), AT_ONCE)
+        )
+    )
+    if None not in held:
+        await leave(frontier, client)
     return taken
 
 
-async def _take_back_from(shard: Shard, client: str, seen: bool, why: str) -> int:
-    taken, cursor, prefix = 0, 0, f"{client}.".encode()
+async def _held_by(client: str, shard: Shard) -> list[tuple[bytes, bytes]] | None:
+    """Leases as `fingerprint, token`. None: the shard is away."""
+    found, cursor, prefix = dict[bytes, bytes](), 0, f"{client}.".encode()
     while True:
-        cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", 500)
-        theirs = [pair for pair in holders.items() if pair[1].startswith(prefix)]
-        if theirs:
-            taken += await shard.reclaim(theirs, seen=int(seen), why=why)
+        try:
+            cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", AT_ONCE)
+        except ServerUnreachable:
+            return None
+        found |= {fp: token for fp, token in holders.items() if token.startswith(prefix)}
         if not int(cursor):
-            return taken
+            return list(found.items())

@@ -32,4 +32,6 @@ local function give_up(claim)
   return BURIED
 end
 
+expect('zset', dead)
+expect('hash', trouble, pages)
 return end_each(give_up)

@@ -19,26 +19,23 @@ REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the pos
        links that were known
 COST   O(leases + links + items), each log N
 ]]
---@include once accept claims feedback commit
+--@include once accept brings claims feedback commit
 local LINK = 5
-local BRINGS = '^(%d+) (%d+) ?(%d*) ?(%d*)$'
 
 -- A page in flight when the job was cancelled is not fetched again after a resume: refusing its
 -- links now would lose them.
 if limits.state == 'cancel' then limits.open = true end
 
-local function brought_by(claim)
-  local brings = ARGV[claim.at + 2]
-  if brings == '' then return 0, 0 end
-  local links, items, depth, reach = string.match(brings, BRINGS)
-  return tonumber(links), tonumber(items), tonumber(depth), tonumber(reach)
+local first_link = EACH.start + leases * EACH.stride
+expect('zset', due, due_browser, wait)
+expect('hash', trouble, pages)
+if #ARGV >= first_link + LINK * links then -- there are items
+  if list ~= '' then expect('list', list) else expect('stream', items) end
 end
-
 local claims = read_claims(leases)
 end_leases(claims)
 
 local codes, finished, troubled, known, done = {}, {}, {}, {}, 0
-local first_link = EACH.start + leases * EACH.stride
 local link_at = first_link
 local item_at = link_at + LINK * links
 for i = 1, #claims do

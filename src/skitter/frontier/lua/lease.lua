@@ -9,6 +9,7 @@ KEYS   lease    zset   fingerprint -> ms
        sessions string exists if there is a pool of sessions
 ARGV   limit    int    at most this many
        ttl_ms   int    how long the leases last
+       company  int    1: the caller works on several requests at once (reap.lua)
        vouched_ms int  the job's time by the clock of this client: steady.lua
        token    text   proof of the lease; the second in which it was taken is appended
 REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: only this
@@ -17,9 +18,8 @@ REPLY  list   state, ms until something may change (-1: nothing will), token, sh
        the job's time in ms, then per request: fingerprint, record, trouble or empty, depth if kept
 COST   O(limit * log N), regardless of the number of hosts and URLs
 ]]
---@include answers handing_out catch_up reap wake take sift commit budget pace depth
-local proof = token .. string.format('.%d', wall_ms / 1000)
-
+--@include answers handing_out catch_up reap wake take sift commit budget pace depth company
+local proof = token .. string.format('.%d', wall_ms / 1000) .. (company == 1 and IN_COMPANY or '')
 local function hand_out(fps)
   local expiries, holders, until_ms = {}, {}, string.format('%.0f', now_ms + ttl_ms)
   for i = 1, #fps do

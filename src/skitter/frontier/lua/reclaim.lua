@@ -5,6 +5,7 @@ loss, as one of them may have killed it. If nobody saw it die, the rule for expi
 
 FLAGS  allow-oom
 ARGV   seen     int    1: a surviving process saw it die
+       alone    int    1: this is the only lease that it had
        why      text   what it died of; empty: unknown
 EACH   fp       text
        token    text   as read from `holder`; a lease that has changed hands since is left alone
@@ -12,11 +13,12 @@ REPLY  int    how many were taken back
 COST   O(leases * log N)
 ]]
 --@include once reap commit
+expect_losses()
 local fps, held = {}, {}
 for at = EACH.start, #ARGV, EACH.stride do fps[#fps + 1] = ARGV[at] end
 for i, token in ipairs(bulk_read('HMGET', holder, fps)) do
   if token == ARGV[EACH.start + (i - 1) * EACH.stride + 1] then held[#held + 1] = fps[i] end
 end
-lose_all(held, seen == 1 and {} or taken_before_the_start(held), why)
+lose_all(held, { seen = seen == 1, alone = alone == 1, why = why })
 commit()
 return remember(#held)

@@ -22,4 +22,5 @@ local function give_back(claim)
   return RELEASED
 end
 
+expect('zset', delayed)
 return end_each(give_back)

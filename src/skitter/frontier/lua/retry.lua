@@ -32,4 +32,6 @@ local function fail(claim)
   return RETRIED
 end
 
+expect('zset', delayed, dead)
+expect('hash', trouble, pages)
 return end_each(fail)

@@ -6,10 +6,13 @@ KEYS   holder   hash   fingerprint -> token
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ]]
---@include bulk counters host record shapes
+--@include bulk counters expect host record shapes
 -- One claim per group of ARGV, whose second value is the token; `record` is false if the lease is
 -- lost. `how_many` defaults to all groups.
 local function read_claims(how_many)
+  expect('zset', lease)
+  expect('hash', probation)
+  read_counter('late') -- all counters, which are written last
   local claims, fps = {}, {}
   for i = 0, (how_many or (#ARGV - EACH.start + 1) / EACH.stride) - 1 do
     local at = EACH.start + i * EACH.stride

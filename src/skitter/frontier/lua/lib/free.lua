@@ -4,10 +4,11 @@ free: make URLs held in a trap pending again, as far as the budget of their shap
 KEYS   trapped  zset   fingerprint -> shape
        task     hash   fingerprint -> record
 ]]
---@include enqueue record
+--@include enqueue record damaged
 local AT_ONCE = 500
+local UNKNOWN = '?' -- the host, which only the record tells
 
--- Those with a corrupt record stay, for the audit to report.
+-- Those with a corrupt record are buried: they would keep the job from ending.
 local function free(fps)
   local freed = {}
   for i, record in ipairs(bulk_read('HMGET', task, fps)) do
@@ -15,9 +16,11 @@ local function free(fps)
     if name then
       enqueue(fps[i], name, priority)
       freed[#freed + 1] = fps[i]
+    else
+      bury_damaged(fps[i], UNKNOWN, record)
     end
   end
-  bulk('ZREM', trapped, freed)
+  bulk('ZREM', trapped, fps)
   return #freed
 end
 

@@ -4,17 +4,14 @@ A record that names a host passes: the client checks its body.
 
 KEYS   task     hash   fingerprint -> record
 ]]
---@include bulk host record trouble
+--@include bulk host damaged
 local SOUND = '^%-?%d+ %S' -- the cheapest useful check
 local find = string.find
 
--- The dead letter keeps the old record as its body, so that people can inspect and drop it.
 local function give_up(fp, name, record)
   local known = host(name)
   known.in_flight = known.in_flight - 1
-  redis.call('HSET', task, fp, pack_record(0, name, record or ''))
-  bury(fp, trouble_of(fp), 'its record is gone, or damaged')
-  count('damaged', 1)
+  bury_damaged(fp, name, record)
 end
 
 local function without_damaged(fps, from, records)

@@ -2,7 +2,8 @@
 trouble: what has gone wrong with a request so far. Only requests that had trouble have an entry; a
 corrupt entry counts as none.
 
-KEYS   trouble  hash   fingerprint -> msgpack of { failures, losses, error, at, priority }
+KEYS   trouble  hash   fingerprint -> msgpack of { failures, losses, alone, error, at, priority };
+                       alone: how many of the losses were
        dead     zset   fingerprint -> ms
 ]]
 --@include clock counters
@@ -15,7 +16,8 @@ local function unpack_trouble(packed)
   if not packed then return nil end
   local readable, entry = pcall(cmsgpack.unpack, packed)
   if readable and type(entry) == 'table' and type(entry.failures) == 'number'
-    and type(entry.losses) == 'number' and is_number_or_nil(entry.priority) then return entry end
+    and type(entry.losses) == 'number' and is_number_or_nil(entry.priority)
+    and is_number_or_nil(entry.alone) then return entry end
   count('damaged', 1)
 end
 
