@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, MetaData, Table, Text, bindparam, delete, insert, inspect, select, text
+from sqlalchemy import (
+    Column,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    insert,
+    inspect,
+    select,
+    text,
+)
 
 from skitter.sinks.base import BadSink, Row, RowsRefused
 from skitter.sinks.kinds import Kind, kind_of, widen
