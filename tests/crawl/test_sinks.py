@@ -64,6 +64,8 @@ def test_a_second_sink_is_refused_with_the_command_that_copies(machine):
     again = machine.call("run", "sw.py", "--workers", "1")
     assert "sw.db is gone, and 10 items with it" in again.stderr
     assert "items    0 in sw.db" in again.stdout
+    again = machine.call("run", "sw.py", "--workers", "1")
+    assert "sw.db has no row, though 10 items went there: --fresh crawls again." in again.stderr
 
     fresh = machine.call("run", "sw.py", "--workers", "1", "--fresh", "--yes", "-o", "new.jsonl")
     assert fresh.returncode == 0, fresh.stderr
