@@ -53,7 +53,7 @@ def test_a_file_that_is_gone_is_written_again_with_all_rows(books: Destination):
 
 def test_a_file_that_was_there_before_is_refused_and_no_store_is_made(books: Destination):
     Path(books.dsn).write_text("_id,_url,_fetched_at,mine\n")
-    with pytest.raises(BadSink, match="already exists, and was not exported from"):
+    with pytest.raises(BadSink, match="already exists, and was not written by this job"):
         store(books, 0)
     assert not Path(books.store).exists()
 
@@ -74,7 +74,7 @@ def test_without_its_store_a_file_is_not_replaced_by_fewer_rows(books: Destinati
     store(books, 0, 1)
     finish(books)
     Path(books.store).unlink()
-    with pytest.raises(BadSink, match="was not exported from"):
+    with pytest.raises(BadSink, match="was not written by this job"):
         store(books, 2)
     assert titles(books) == ["0", "1"]
 
@@ -84,7 +84,7 @@ def test_of_two_jobs_with_one_file_the_second_is_refused(books: Destination):
     store(films, 0)
     store(books, 1)
     finish(films)
-    with pytest.raises(BadSink, match="was not exported from"):
+    with pytest.raises(BadSink, match="was not written by this job"):
         finish(books)
 
 

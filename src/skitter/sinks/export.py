@@ -100,8 +100,8 @@ class Target:
             return
         if self.receipts and not self.receipts.has(path.stat()):
             raise BadSink(
-                f"{path} already exists, and was not exported from {self.receipts.store} or was "
-                "changed since: choose another name, or move it."
+                f"{path} already exists, and was not written by this job, or was changed since: "
+                "choose another name, or move it."
             )
         lead = self.format().lead
         with path.open("rb") as file:
