@@ -118,3 +118,18 @@ def test_a_new_file_keeps_the_mode_and_the_link_of_the_old_one(books: Destinatio
     finish(books)
     assert link.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_file_of_a_type_goes_with_its_last_row_unless_somebody_changed_it(books: Destination):
+    async def crawl(*types: str) -> set[str]:
+        await books.clear()
+        async with books.open() as sink:
+            await sink.write([result(n, {"_type": one}) for n, one in enumerate(types)])
+        await books.finish()
+        return {one.name for one in Path(books.dsn).parent.glob("books.*csv")}
+
+    assert asyncio.run(crawl("book", "shelf")) == {"books.csv", "books.book.csv", "books.shelf.csv"}
+    Path(books.dsn).with_name("books.mine.csv").write_text("mine")
+    assert asyncio.run(crawl("book")) == {"books.csv", "books.book.csv", "books.mine.csv"}
+    Path(books.dsn).with_name("books.book.csv").write_text("changed")
+    assert asyncio.run(crawl()) == {"books.csv", "books.book.csv", "books.mine.csv"}
