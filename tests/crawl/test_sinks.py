@@ -67,8 +67,10 @@ def test_a_second_sink_is_refused_with_the_command_that_copies(machine):
     again = machine.call("run", "sw.py", "--workers", "1")
     assert "sw.db has no row, though 10 items went there: --fresh crawls again." in again.stderr
 
-    fresh = machine.call("run", "sw.py", "--workers", "1", "--fresh", "--yes", "-o", "new.jsonl")
+    words = ("--fresh", "--yes", "-o", "new.jsonl", "--revisit", "--revisit-prune")
+    fresh = machine.call("run", "sw.py", "--workers", "1", *words)
     assert fresh.returncode == 0, fresh.stderr
+    assert "new.jsonl keeps rows that pages no longer yield: --revisit-prune" in fresh.stderr
     assert len((machine.folder / "new.jsonl").read_text().splitlines()) == 10
 
 

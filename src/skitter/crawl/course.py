@@ -127,6 +127,11 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if lost:
         gone = f"{shown(out.store)} is gone, and {some(lost, 'item')} with it"
         progress(f"{gone}: --fresh crawls again.")
+    if prunes and out.only_grows:
+        progress(
+            f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
+            "a database, or a CSV or Parquet file."
+        )
     if is_emptied:
         stored = some(before.stored, "item")
         progress(
