@@ -129,7 +129,9 @@ def test_a_csv_file_is_written_at_the_end_and_a_later_run_writes_it_anew(machine
     assert set(first) < set(rows)
 
     copied = machine.call("export", "sw", "--to", "sw.parquet")
-    assert f"{len(rows)} rows to sw.parquet" in copied.stdout, copied.stderr
+    assert f"{len(rows)} rows from .skitter/stores/sw.db to sw.parquet" in copied.stdout, (
+        copied.stderr
+    )
     again = machine.call("export", "sw", "--to", "sw.csv")
     assert again.returncode == 0, again.stderr
 
@@ -188,7 +190,7 @@ def test_a_file_that_cannot_be_written_at_the_end_is_told_with_the_place_of_the_
     assert "skitter export sw --to FILE" in " ".join(done.stderr.split())
     assert "items    10 in" in done.stdout
     copied = machine.call("export", "sw", "--to", "sw.jsonl")
-    assert "10 rows to sw.jsonl" in copied.stdout, copied.stderr
+    assert "10 rows from .skitter/stores/sw.db to sw.jsonl" in copied.stdout, copied.stderr
 
 
 SINK = '''
