@@ -362,6 +362,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     looks: int = 0  # shapes among those that get another look when nothing else is left
     revisits: int = 0  # done, and to be revisited
     due: int = 0  # revisits that are due
+    again: int = 0  # done, and made pending again by a round of a schedule
     new: int = 0  # pages visited for the first time, in a job with revisits
     changed: int = 0  # revisited, and different
     unchanged: int = 0  # revisited, and the same: no handler ran

@@ -136,10 +136,11 @@ class Report:
 
 
 def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = None) -> Report:
-    stats = result.after
+    stats, before = result.after, result.before
     visits = result.visits
-    # A revisited page was already done, and does not count again.
-    pages = max(stats.done - result.before.done, visits.total() - visits["gone"])
+    # A revisited page was already done, and does not count again; one of a round is done twice.
+    done = stats.done - before.done + stats.again - before.again
+    pages = max(done, visits.total() - visits["gone"])
     return Report(
         job=stats.job,
         finished=result.over,
@@ -161,7 +162,7 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         shape_budget=result.shape_budget,
         refused=stats.refused,
         items=ItemCount(stats.stored - result.lost if written.rows is None else written.rows),
-        updated=stats.updated - result.before.updated,
+        updated=stats.updated - before.updated,
         rows=written.rows,
         rejected=stats.rejected,
         bad=result.bad,

@@ -159,7 +159,7 @@ def test_a_plain_kill_is_a_clean_stop(machine, until):
     crawl.process.terminate()
 
     assert crawl.end() == 0, crawl.said
-    assert "in flight; again to stop now" in crawl.said
+    assert "in flight; Ctrl-C to stop now" in crawl.said
     assert machine.run().returncode == 0
     assert_complete(machine, machine.shop)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 from importlib.util import find_spec
 
 import pytest
@@ -109,6 +110,7 @@ async def test_items_of_several_types_are_told_apart_and_a_file_has_one_for_each
     assert [(row["path"], row["links"]) for row in links] == [("/", 2)]
     assert sorted(row["path"] for row in pages) == ["/1", "/2"]
     assert all("links" not in row and "_type" not in row for row in pages)
+    assert all(row["_fetched_at"].tzinfo is UTC for row in pages)
     files = {one.name: one.read_text().splitlines()[0] for one in tmp_path.glob("shop.*.csv")}
     own = "_id,_url,_fetched_at,path"
     per_type = {"shop.big_link.csv": f"{own},links", "shop.page_.csv": own}

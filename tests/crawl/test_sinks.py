@@ -62,9 +62,13 @@ def test_a_second_sink_is_refused_with_the_command_that_copies(machine):
     again = machine.call("run", "sw.py", "--workers", "1")
     assert "sw.db is gone, and 10 items with it" in again.stderr
     assert "items    0 in sw.db" in again.stdout
+    again = machine.call("run", "sw.py", "--workers", "1")
+    assert "sw.db has no row, though 10 items went there: --fresh crawls again." in again.stderr
 
-    fresh = machine.call("run", "sw.py", "--workers", "1", "--fresh", "--yes", "-o", "new.jsonl")
+    words = ("--fresh", "--yes", "-o", "new.jsonl", "--revisit", "--revisit-prune")
+    fresh = machine.call("run", "sw.py", "--workers", "1", *words)
     assert fresh.returncode == 0, fresh.stderr
+    assert "new.jsonl keeps rows that pages no longer yield: --revisit-prune" in fresh.stderr
     assert len((machine.folder / "new.jsonl").read_text().splitlines()) == 10
 
 
@@ -123,7 +127,9 @@ def test_a_csv_file_is_written_at_the_end_and_a_later_run_writes_it_anew(machine
     assert set(first) < set(rows)
 
     copied = machine.call("export", "sw", "--to", "sw.parquet")
-    assert f"{len(rows)} rows to sw.parquet" in copied.stdout, copied.stderr
+    assert f"{len(rows)} rows from .skitter/stores/sw.db to sw.parquet" in copied.stdout, (
+        copied.stderr
+    )
     again = machine.call("export", "sw", "--to", "sw.csv")
     assert again.returncode == 0, again.stderr
 
@@ -182,7 +188,7 @@ def test_a_file_that_cannot_be_written_at_the_end_is_told_with_the_place_of_the_
     assert "skitter export sw --to FILE" in " ".join(done.stderr.split())
     assert "items    10 in" in done.stdout
     copied = machine.call("export", "sw", "--to", "sw.jsonl")
-    assert "10 rows to sw.jsonl" in copied.stdout, copied.stderr
+    assert "10 rows from .skitter/stores/sw.db to sw.jsonl" in copied.stdout, copied.stderr
 
 
 SINK = '''

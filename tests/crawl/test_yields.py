@@ -64,6 +64,8 @@ async def test_a_handler_without_yield_is_named_with_the_line_that_goes_nowhere(
     assert said.startswith("handler book ran 3 times and yielded nothing (not yielded: ")
     assert "test_yields.py:" in said
     assert said.endswith('{"title": page.css_first("h1").text()})')
+    again = await run(listing, book)  # it still has nothing
+    assert (again.exit_code, again.end, again.pages_now) == (1, report.end, 0)
 
 
 async def test_a_selector_that_matches_nothing_is_named(run):

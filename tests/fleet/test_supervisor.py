@@ -61,7 +61,7 @@ async def test_a_death_is_told_to_whoever_watches(busy):
         await until(lambda: len(said) > 1, what="both have died")
 
     assert {line.split(",")[0] for line in said[:-1]} == {"the worker", "the loader"}
-    assert said[-1] == "stopping: 0 pages in flight; again to stop now"
+    assert said[-1] == "stopping: 0 pages in flight; Ctrl-C to stop now"
     assert any("ended with exit code 4; restarting in 1.0 s." in line for line in said)
 
 

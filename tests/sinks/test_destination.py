@@ -53,7 +53,7 @@ def test_a_file_that_is_gone_is_written_again_with_all_rows(books: Destination):
 
 def test_a_file_that_was_there_before_is_refused_and_no_store_is_made(books: Destination):
     Path(books.dsn).write_text("_id,_url,_fetched_at,mine\n")
-    with pytest.raises(BadSink, match="already exists, and was not exported from"):
+    with pytest.raises(BadSink, match="already exists, and was not written by this job"):
         store(books, 0)
     assert not Path(books.store).exists()
 
@@ -74,7 +74,7 @@ def test_without_its_store_a_file_is_not_replaced_by_fewer_rows(books: Destinati
     store(books, 0, 1)
     finish(books)
     Path(books.store).unlink()
-    with pytest.raises(BadSink, match="was not exported from"):
+    with pytest.raises(BadSink, match="was not written by this job"):
         store(books, 2)
     assert titles(books) == ["0", "1"]
 
@@ -84,7 +84,7 @@ def test_of_two_jobs_with_one_file_the_second_is_refused(books: Destination):
     store(films, 0)
     store(books, 1)
     finish(films)
-    with pytest.raises(BadSink, match="was not exported from"):
+    with pytest.raises(BadSink, match="was not written by this job"):
         finish(books)
 
 
@@ -118,3 +118,18 @@ def test_a_new_file_keeps_the_mode_and_the_link_of_the_old_one(books: Destinatio
     finish(books)
     assert link.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_file_of_a_type_goes_with_its_last_row_unless_somebody_changed_it(books: Destination):
+    async def crawl(*types: str) -> set[str]:
+        await books.clear()
+        async with books.open() as sink:
+            await sink.write([result(n, {"_type": one}) for n, one in enumerate(types)])
+        await books.finish()
+        return {one.name for one in Path(books.dsn).parent.glob("books.*csv")}
+
+    assert asyncio.run(crawl("book", "shelf")) == {"books.csv", "books.book.csv", "books.shelf.csv"}
+    Path(books.dsn).with_name("books.mine.csv").write_text("mine")
+    assert asyncio.run(crawl("book")) == {"books.csv", "books.book.csv", "books.mine.csv"}
+    Path(books.dsn).with_name("books.book.csv").write_text("changed")
+    assert asyncio.run(crawl()) == {"books.csv", "books.book.csv", "books.mine.csv"}

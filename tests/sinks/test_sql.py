@@ -256,6 +256,13 @@ def test_a_table_that_is_not_ours_is_left_alone(database: str):
         open_store(database, job=JOB)
 
 
+def test_a_view_of_one_job_is_not_the_table_of_another(database: str):
+    write(database, [result(1, item={"_type": "book", "title": "T"})])
+    with pytest.raises(BadSink, match="'books_book' already exists and is a view"):
+        open_store(database, job="books-book")
+    assert run(database, "SELECT title FROM books_book") == [("T",)]
+
+
 def test_columns_that_the_owner_added_are_left_alone(database: str):
     write(database, [result(0, {"a": 1})])
     run(database, "ALTER TABLE books ADD COLUMN reviewed TEXT")

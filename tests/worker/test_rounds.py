@@ -16,6 +16,7 @@ from skitter.frontier.admin.schedule import new_schedule, set_schedule
 from skitter.frontier.audit.auditor import audit
 from skitter.loading import Loader, open_destination
 from skitter.model import Request
+from skitter.report import CrawlResult, Written, report_of
 from skitter.settings import Visits
 from skitter.sinks import Destination, LoadPace
 from skitter.sinks.names import table_name
@@ -100,6 +101,7 @@ async def test_rounds_update_the_rows_of_a_start_page_and_add_what_is_new(
     frontier, clock, tmp_path
 ):
     news, path = News("a", "b"), tmp_path / "news.db"
+    before = await frontier.stats()
     async with serve_web(news) as web:
         spider = make_spider(web.url())
         await frontier.add([Request(url=web.url())])
@@ -116,6 +118,8 @@ async def test_rounds_update_the_rows_of_a_start_page_and_add_what_is_new(
     assert len(web.paths()) == 8  # pages that were found are not fetched again
     stats = await frontier.stats()
     assert (stats.seen, stats.done) == (5, 5)
+    report = report_of(CrawlResult(before, stats, 1.0, over=True), Written("news.db"))
+    assert (report.pages, report.pages_now) == (5, 8)
     assert (await audit(frontier)).clean
 
 

@@ -23,7 +23,7 @@ from skitter.cli.output import answer, print_error, print_progress, say
 from skitter.crawl.course import write_output
 from skitter.errors import SkitterError, UsageError
 from skitter.logs import open_log
-from skitter.redact import redact
+from skitter.redact import redact, shown
 from skitter.report import Written, some
 from skitter.settings import resolve
 from skitter.sinks import Destination
@@ -98,7 +98,10 @@ def export_items(
     ],
     source: Annotated[
         str | None,
-        typer.Option("--from", help="The database to read. Default: the job's own."),
+        typer.Option(
+            "--from",
+            help="The database to read. Default: JOB.db, or the store of a file that `run` wrote.",
+        ),
     ] = None,
     csv_safe: CsvSafe = True,
     directory: Directory = None,
@@ -116,8 +119,9 @@ def export_items(
     target = Target(Path(to).resolve(), receipts, csv_safe)
     target.format()  # refuses a suffix before anything is read
     rows = uvloop.run(export(database, target, job=job))
-    sentence = f"{job}: {some(rows, 'row')} to {to}"
-    answer({"job": job, "rows": rows, "to": to}, sentence, as_json=as_json)
+    read = shown(database)  # perhaps not where the last crawl went
+    sentence = f"{job}: {some(rows, 'row')} from {read} to {to}"
+    answer({"job": job, "rows": rows, "from": read, "to": to}, sentence, as_json=as_json)
 
 
 def _find_database(job: str, store: Path) -> str:

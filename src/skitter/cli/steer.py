@@ -175,7 +175,10 @@ def purge(
         return await purge_job(frontier, meanwhile=remove_rows), place
 
     removed, place = on_server(where, work, action=NewAction(job, "purge"))
-    stay = f" Its rows stay in {shown(place)}." if place not in ("", str(store)) else ""
+    if place in ("", str(store)):
+        stay = " Files written from it stay, and no new crawl replaces them." * bool(store)
+    else:
+        stay = f" Its rows stay in {shown(place)}."
     done = {"job": job, "removed_keys": removed, "removed_store": store and str(store)}
     answer(done, f"{job}: removed{rows}.{stay}", as_json=as_json)
 

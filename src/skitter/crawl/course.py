@@ -96,10 +96,10 @@ class Crawl:
         )
 
     def _is_empty(self, stats: Stats, yields: Yields) -> bool:
-        """Whether pages were handled in this run, none is left, and the job has no item at all
-        though its spider yields some. (Rejected ones are reported as such.)"""
+        """Whether pages were handled, in this run or before, none is left, and the job has no item
+        at all though its spider yields some. (Rejected ones are reported as such.)"""
         has_items = stats.stored + stats.items + stats.rejected
-        is_done = stats.crawled and not stats.remaining and yields.total("pages") > 0
+        is_done = stats.crawled and not stats.remaining and yields.has_pages
         return is_done and not has_items and wants_items(self.plan.spider)
 
 
@@ -117,6 +117,8 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     frontier = await open_plan(server, plan, progress)
     before = await frontier.stats()
     lost = before.stored if out.is_missing else 0
+    prunes = frontier.options.visits.revisit_prune  # then pages may be gone, and their rows
+    is_emptied = before.stored > lost and not prunes and await out.count() == 0
     if old_rows:
         progress(
             f"{shown(out.store)} has {some(old_rows, 'row')} of an earlier crawl: they stay, and a "
@@ -126,6 +128,16 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if lost:
         gone = f"{shown(out.store)} is gone, and {some(lost, 'item')} with it"
         progress(f"{gone}: --fresh crawls again.")
+    if prunes and out.only_grows:
+        progress(
+            f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
+            "a database, or a CSV or Parquet file."
+        )
+    if is_emptied:
+        stored = some(before.stored, "item")
+        progress(
+            f"{shown(out.store)} has no row, though {stored} went there: --fresh crawls again."
+        )
     async with _taken_back(frontier, is_new=is_new):
         with explained(plan.job):
             private = await offer_seeds(frontier, plan.spider)
@@ -134,18 +146,22 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if plan.left_to_others:
         progress(plan.left_to_others)
     if before.crawled and now.crawled:
-        progress(f"{frontier.job} {_why_idle(now, frontier.job)}")
+        progress(f"{frontier.job} {_why_idle(now, keep_alive=plan.keep_alive)}")
     since_s, handled = await frontier.server_time(), await read_handled(frontier)
     return Crawl(plan, frontier, out, before, began, since_s, lost, handled)
 
 
-def _why_idle(now: Stats, job: str) -> str:
+def _why_idle(now: Stats, *, keep_alive: bool) -> str:
     if now.remaining:
         return "has reached its max_pages: a larger --max-pages, or none, continues it."
+    if keep_alive:
+        return "has nothing to fetch now: it waits for new URLs, revisits and scheduled rounds."
     if now.revisits:
         return f"is finished, and none of its {some(now.revisits, 'page')} to revisit is due yet."
-    again = f"; `skitter dead retry {job} --all` queues its dead letters again" if now.dead else ""
-    return f"is finished, and its start URLs are not new: --fresh starts over{again}."
+    again = f"; `skitter dead retry {now.job} --all` queues its dead letters again" * bool(now.dead)
+    idle = f"is finished, and its start URLs are not new: --fresh starts over{again}."
+    refused = " Links that exclude or include refused are found again only with --fresh."
+    return idle + refused * ("pattern" in now.kept_out)
 
 
 async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:

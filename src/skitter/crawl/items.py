@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,5 +102,5 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 row = msgspec.json.decode(line)
                 rows[row.pop("_id")] = row
     for row_id, row in rows.items():
-        own = {"_id": row_id, "_url": row.pop("_url"), "_fetched_at": row.pop("_fetched_at")}
-        yield row | own
+        at = datetime.fromisoformat(row.pop("_fetched_at"))  # as databases have it
+        yield row | {"_id": row_id, "_url": row.pop("_url"), "_fetched_at": at}

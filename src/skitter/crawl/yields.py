@@ -37,6 +37,11 @@ class Yields(msgspec.Struct, frozen=True):
     def total(self, what: str) -> int:
         return sum(self.named(what).values())
 
+    @property
+    def has_pages(self) -> bool:
+        """Whether a handler ever ran."""
+        return any(name.startswith("pages ") for name in self.ever)
+
     def handled(self, what: str, handler: str) -> int:
         return self.now[f"{what} {handler}"]
 

@@ -82,7 +82,8 @@ class Supervisor:
         self.stopped_by = self.stopped_by or number
         self._stopping.set()
         if self._signals == 1:
-            self._say(f"stopping: {some(self._in_flight, 'page')} in flight; again to stop now")
+            pages, again = some(self._in_flight, "page"), " again" * (number == signal.SIGINT)
+            self._say(f"stopping: {pages} in flight; Ctrl-C{again} to stop now")
             self.children.kill_within(STOP_S)
             return
         if self._signals == 2:

@@ -83,6 +83,11 @@ class Destination:
         """Whether its rows are in a file that does not exist."""
         return is_local(self.store) and not Path(self.place).exists()
 
+    @property
+    def only_grows(self) -> bool:
+        """Whether rows can be replaced there, but not removed."""
+        return find_type(self.store).names[0] == ".jsonl"
+
     def check(self) -> None:
         """Raise BadSink, as far as can be known without opening it."""
         if self.is_whole:

@@ -100,8 +100,8 @@ class Target:
             return
         if self.receipts and not self.receipts.has(path.stat()):
             raise BadSink(
-                f"{path} already exists, and was not exported from {self.receipts.store} or was "
-                "changed since: choose another name, or move it."
+                f"{path} already exists, and was not written by this job, or was changed since: "
+                "choose another name, or move it."
             )
         lead = self.format().lead
         with path.open("rb") as file:
@@ -119,11 +119,21 @@ async def export(dsn: str, target: Target, *, job: str, table: str | None = None
 
 
 async def export_types(dsn: str, target: Target, *, job: str) -> None:
-    """If its items are of several types: a file for each, such as shop.book.csv of shop.csv."""
+    """If its items are of several types: a file for each, such as shop.book.csv of shop.csv. That
+    of a type without any row goes."""
+    if (receipts := target.receipts) is None:
+        return
+    whole = target.path
     async with open_on_thread(partial(open_database, dsn, job=job)) as source:
+        old = receipts.of_types(whole)
         for one in await source.run(types_of, source.store):
-            path = target.path.with_suffix(f".{one.name}{target.path.suffix}")
+            path = whole.with_suffix(f".{one.name}{whole.suffix}")
+            old.discard(path.name)
+            receipts.add_of_type(whole, path.name)
             await _export(source, one, replace(target, path=path))
+        with _errors(whole):
+            for name in old:
+                receipts.remove_of_type(whole, name)
 
 
 async def _export(source: Any, table: Readable, target: Target) -> int:

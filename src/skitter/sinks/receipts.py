@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _TABLE = """CREATE TABLE IF NOT EXISTS _skitter_files (
     path TEXT, size INTEGER, mtime_ns INTEGER, PRIMARY KEY (path, size, mtime_ns))"""
+_OF_TYPES = """CREATE TABLE IF NOT EXISTS _skitter_files_of_types (
+    of TEXT, name TEXT, PRIMARY KEY (of, name))"""
 _BUSY_TIMEOUT_S = 30.0
 
 
@@ -43,8 +45,26 @@ class Receipts:
         query = "DELETE FROM _skitter_files WHERE path = ? AND (size, mtime_ns) <> (?, ?)"
         self._run([(query, (str(path), file.st_size, file.st_mtime_ns))])
 
-    def _run(self, statements: list[tuple[str, tuple[object, ...]]]) -> list[object]:
-        found: list[object] = []
+    def add_of_type(self, whole: Path, name: str) -> None:
+        """Before it is written: beside the file `whole` there is one for a type of its items."""
+        values = (whole.name, name)
+        add = "INSERT OR IGNORE INTO _skitter_files_of_types VALUES (?, ?)"
+        self._run([(_OF_TYPES, ()), (add, values)])
+
+    def of_types(self, whole: Path) -> set[str]:
+        query = "SELECT name FROM _skitter_files_of_types WHERE of = ?"
+        return {name for (name,) in self._run([(_OF_TYPES, ()), (query, (whole.name,))])}
+
+    def remove_of_type(self, whole: Path, name: str) -> None:
+        """And the file, unless somebody changed it."""
+        path = whole.with_name(name)
+        if path.exists() and self.has(path.stat()):
+            path.unlink()
+        query = "DELETE FROM _skitter_files_of_types WHERE (of, name) = (?, ?)"
+        self._run([(query, (whole.name, name))])
+
+    def _run(self, statements: list[tuple[str, tuple[object, ...]]]) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
         try:
             with closing(sqlite3.connect(self.store, timeout=_BUSY_TIMEOUT_S)) as db, db:
                 for statement, values in statements:

@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, MetaData, Table, Text, bindparam, delete, insert, select, text
+from sqlalchemy import (
+    Column,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    insert,
+    inspect,
+    select,
+    text,
+)
 
 from skitter.sinks.base import BadSink, Row, RowsRefused
 from skitter.sinks.kinds import Kind, kind_of, widen
@@ -102,10 +113,12 @@ def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
         connection.execute(delete(CATALOG).where(CATALOG.c.table_name == table))
         return Shape(table)
     names = _column_names(connection, table)
-    if not set(OWN) <= set(names):
+    is_view = table in inspect(connection).get_view_names()  # perhaps of a type of another job
+    if is_view or not set(OWN) <= set(names):
+        what = "is a view" if is_view else "was not created by Skitter"
         raise BadSink(
-            f"the table {table!r} already exists and was not created by Skitter: "
-            "choose another with --table."
+            f"{table!r} already exists and {what}, so it cannot be the table of this job: "
+            "choose another database, or another name for the job."
         )
     return _shape(connection, table, names)
 
@@ -154,7 +167,7 @@ def _kind(name: str, table: str) -> Kind:
     except ValueError:
         raise BadSink(
             f"a column of the table {table!r} has the kind {name[:40]!r}, which this release does "
-            "not know: use the release of Skitter that wrote it, or choose another with --table."
+            "not know: use the release of Skitter that wrote it, or choose another database."
         ) from None
 
 

@@ -166,6 +166,9 @@ def check_item_type(declared: Any) -> None:
             raise BadOption(
                 "item", declared, f"a struct, dataclass, TypedDict or pydantic model ({error})"
             ) from None
+    names = [name_of(one) for one in types_of(declared)]
+    if len(set(names)) < len(names):
+        raise BadOption("item", declared, "types whose names differ, by more than capitals")
 
 
 def _fit_msgspec(item: Item, declared: Any) -> Item | Rejected:

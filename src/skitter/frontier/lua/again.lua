@@ -30,6 +30,7 @@ local function take_off_done(name)
   local was_dropped = known.pages == 0 and read_counter('dropped') > 0
   if known.pages > 0 then known.pages = known.pages - 1 end -- 0: a rebuilt record
   count(was_dropped and 'dropped' or 'done', -1)
+  if not was_dropped then count('again', 1) end
 end
 
 -- Whether the page was over, and so gets the record that is offered. One to be revisited keeps its
