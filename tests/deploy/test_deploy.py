@@ -19,8 +19,7 @@ from redis import AuthenticationError, Redis
 from needs import need
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
-from skitter.errors import InfrastructureError, UsageError
-from skitter.report import HELD
+from skitter.errors import HELD, InfrastructureError, UsageError
 from skitter.settings.sources import OPTIONS
 from skitter.valkey import server_binary
 from waiting import Child, until

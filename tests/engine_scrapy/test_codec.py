@@ -293,7 +293,7 @@ def test_an_item_class_that_the_project_imports_is_its_own(spider, travel, monke
 
 
 def test_a_name_from_the_server_runs_no_program_of_the_project(tmp_path, monkeypatch):
-    """Its modules are imported for the items in them, as its spiders do. `python -m shop` is more."""
+    """Its modules are imported for the items in them. `python -m shop` does more."""
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours/__init__.py").touch()
     (tmp_path / "ours/__main__.py").write_text("raise SystemExit('it ran')")

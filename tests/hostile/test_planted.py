@@ -225,7 +225,7 @@ def test_other_spellings_count_where_the_disk_takes_them_for_the_same(home, name
     """As disks of macOS do. What only looks odd is no obstacle."""
     home.mkdir()
     (home / "données.csv").touch()
-    (home / "ПРИМЕР").touch()  # noqa: RUF001
+    (home / "ПРИМЕР").touch()
     check_known(home)
     (home / name).mkdir()
 
