@@ -23,8 +23,12 @@ _IN_TEXT: Final = re.compile(
     r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://(?:[^\s"'<>`]++|["'<>`](?=[^\s/:@]{0,80}+@))++"""
 )
 _END_OF_AUTHORITY: Final = re.compile(r"[/\\?#]")
-_QUERY: Final = re.compile("[?#]")
+_QUERY: Final = re.compile("[?#;]")  # a path has parameters, too: /cart;jsessionid=...
 _NAME: Final = re.compile(r"(?:^|[?#;])([^?#;=]*+)=")
+_LOGIN_INSIDE: Final = re.compile(r"://[^/?#\s@]*+@")
+_KEYWORD: Final = re.compile(
+    r"(?i)\b(pass\w*+\s*+=\s*+)(?:'[^']*+'?|\S++)"
+)  # of PostgreSQL: user=u ...
 _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ anywhere
 
 _PLACEHOLDERS: Final = ("USER:PASSWORD", ":PASSWORD")  # in messages that say how to write a URL
@@ -41,7 +45,7 @@ _SECRET_ENDINGS: Final = (
 #: A token for the next page grants no access, and shows where a crawl is.
 _PLACES: Final = ("pagetoken", "nexttoken", "continuationtoken")
 _SECRET_NAMES: Final = frozenset(
-    {"pwd", "pass", "auth", "authorization", "cookie", "cookies", "sig"}
+    {"pwd", "pass", "auth", "authorization", "bearer", "cookie", "cookies", "sig"}
 )
 #: Ordinary in URLs of pages, but keys in those of services that we use: webhooks, proxies.
 _SERVICE_NAMES: Final = frozenset({"key", "code", "access", "sign"})
@@ -65,6 +69,8 @@ def redact(url: str, *, also: frozenset[str] = frozenset()) -> str:
     scheme, rest = (begins[1] or "").lower(), url[begins.end() :]
     if not scheme and "://" in rest:
         return redact_text(url)  # perhaps quoted
+    if not scheme and "=" in rest:
+        rest = _KEYWORD.sub(rf"\1{MASK}", rest)
     if "@" in rest and not _PATH.match(url):
         is_web = scheme in ("http", "https")
         shown = _hide_web_user(rest) if is_web else _hide_user(scheme, rest)
@@ -183,7 +189,7 @@ def _hide_user(scheme: str, rest: str) -> str | None:
 
 
 def _hide_parameters(rest: str, also: frozenset[str]) -> str:
-    """In the query, and in the fragment, where OAuth logins leave their tokens."""
+    """In the path, in the query, and in the fragment, where OAuth logins leave their tokens."""
     begins = _QUERY.search(rest)
     if not begins or "=" not in rest:
         return rest
@@ -196,11 +202,18 @@ def _hide_value(part: str, also: frozenset[str]) -> str:
     for name in _NAME.finditer(part):
         if _is_secret(unquote_plus(name[1]), also) and part[name.end() :] != _OF_TEMPLATE:
             return part[: name.end()] + MASK
+    if _LOGIN_INSIDE.search(unquote_plus(part)):  # of an address as a value
+        return f"{part.partition('=')[0]}={MASK}"
     return part
 
 
 def _is_secret(name: str, also: frozenset[str] = frozenset()) -> bool:
-    plain = re.sub(r"\[\d*\]|[-_.\s[\]]", "", name.lower())  # token[0], user[token]
-    if plain.endswith(_PLACES):
+    if _plain(name).endswith(_PLACES):
         return False
-    return plain in _SECRET_NAMES or plain in also or plain.endswith(_SECRET_ENDINGS)
+    known = _SECRET_NAMES | also
+    pieces = {_plain(name), *map(_plain, name.split("["))}  # token[0], user[token], token[a]
+    return any(one in known or one.endswith(_SECRET_ENDINGS) for one in pieces)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\[\d*\]|[\W_]", "", name.lower())

@@ -27,6 +27,10 @@ GROUP_OR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 VARIABLE = "SKITTER_DIR"
 KEY = "directories.key"
 MARK = "made-here"
+#: Marks that are kept for other homes of this user: a container's beside the machine's.
+MAX_MARKS = 16
+#: No file that we read whole is longer. Others may be endless.
+MAX_CHARS = 65_536
 #: What is obeyed, by how its name begins: files of the server, which also takes over an
 #: appendonly.aof of Redis 6, and ours. Not logs, of which nobody reads older lines.
 OBEYED = (
@@ -96,8 +100,9 @@ def check_known(directory: Path) -> None:
         command = f"skitter trust {shlex.quote(str(directory.absolute()))}"
         raise DirectoryUnusable(
             f"{directory} was not made by your Skitter on this machine, and what is in it would be "
-            f"obeyed: if it is yours (from an earlier release, or a copy), run `{command}`; if "
-            "not, remove it or choose another with --dir."
+            f"obeyed: if it is yours (from an earlier release, or a copy), run `{command}`, or set "
+            f"{VARIABLE}={shlex.quote(str(directory.absolute()))} where no home lasts, as in "
+            "containers; if not, remove it or choose another with --dir."
         )
 
 
@@ -109,9 +114,18 @@ def is_known(directory: Path) -> bool:
 
 def _is_filled(directory: Path) -> bool:
     try:
-        return any(one.name.startswith(OBEYED) for one in directory.iterdir())
+        return any(_is_obeyed(one.name) for one in directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _is_obeyed(name: str) -> bool:
+    """Also as disks of macOS read it: they ignore case, and some letters that nobody sees."""
+    if not name.isascii():
+        from unicodedata import normalize  # 3 ms, and rarely needed
+
+        name = normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
+    return name.casefold().startswith(OBEYED)
 
 
 def _is_named(directory: Path) -> bool:
@@ -121,19 +135,27 @@ def _is_named(directory: Path) -> bool:
 
 
 def _is_marked(directory: Path) -> bool:
-    try:
-        found = set(read_private(directory / MARK).split())
-    except (OSError, DirectoryUnusable):
-        return False
+    found = set(_found_marks(directory))
     return any(found & set(_marks(directory, key)) for key in _keys())
 
 
+def _found_marks(directory: Path) -> list[str]:
+    with suppress(OSError, DirectoryUnusable):
+        return read_private(directory / MARK).split()
+    return []
+
+
 def _is_closed(directory: Path) -> bool:
-    """Whether only we can read the append-only file. One that came with `git pull`, which
-    overwrites ignored files, is readable by others."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(data_of(directory)) as found:
-        return not any(one.stat().st_mode & GROUP_OR_OTHERS for one in found)
-    return True
+    """Whether only we can read the append-only file, in today's place or that of Redis 6. One that
+    came with `git pull`, which overwrites ignored files, is readable by others."""
+    data = (one for one in _entries(directory) if one.name.startswith("appendonly."))
+    return not any(map(_is_open_to_others, data))
+
+
+def _is_open_to_others(entry: os.DirEntry[str]) -> bool:
+    with suppress(FileNotFoundError):  # the server has replaced it meanwhile
+        return bool(entry.stat(follow_symlinks=False).st_mode & GROUP_OR_OTHERS)
+    return False
 
 
 def _marks(directory: Path, key: bytes) -> list[str]:
@@ -153,10 +175,15 @@ def make_ours(directory: Path) -> None:
 
 def trust(directory: Path) -> None:
     """Take over a directory whose contents the user vouches for, and close it for others."""
+    if not _is_filled(directory):
+        raise DirectoryUnusable(
+            f"there is nothing in {directory} that Skitter would obey, so it needs no trust: name "
+            f"Skitter's own directory, such as {directory / '.skitter'}."
+        )
     entries = _entries(directory)
     for entry in entries:
         _check_entry(entry)
-    for place in (directory, *(Path(one.path) for one in entries)):
+    for place in (directory, *(Path(one.path) for one in entries if _is_obeyed(one.name))):
         place.chmod(stat.S_IMODE(place.stat().st_mode) & ~GROUP_OR_OTHERS)
     check_owner(directory)
     _mark(directory)
@@ -172,12 +199,12 @@ def _mark(directory: Path) -> None:
             f"there is no place to remember that {directory} is yours: set XDG_STATE_HOME to a "
             f"directory that you can write to, or {VARIABLE}={named}."
         )
-    text = "\n".join(_marks(directory, key)) + "\n"
-    with suppress(OSError, DirectoryUnusable):
-        if read_private(directory / MARK) == text:
-            return
+    ours, found = _marks(directory, key), _found_marks(directory)
+    if set(ours) <= set(found):
+        return
+    others = [one for one in found if one not in ours][-MAX_MARKS:]
     draft = directory / f".{MARK}-{os.urandom(4).hex()}"
-    _write_private(draft, text)
+    _write_private(draft, "\n".join([*others, *ours]) + "\n")
     draft.replace(directory / MARK)
 
 
@@ -226,17 +253,19 @@ def _make_folder(place: Path) -> None:
 
 
 def read_private(path: Path) -> str:
-    """Read a file that only we may read or write, unmodified by others; never through a link."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Read a file that only we may read or write, unmodified by others; never through a link. Who
+    leaves a pipe there does not keep us waiting."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, errors="replace") as file:
         found = os.fstat(fd)
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & GROUP_OR_OTHERS:
+        is_private = found.st_uid == os.geteuid() and not found.st_mode & GROUP_OR_OTHERS
+        if not (is_private and stat.S_ISREG(found.st_mode)):
             raise DirectoryUnusable(
                 f"{path} is not as Skitter wrote it (owner uid {found.st_uid}, mode "
                 f"{stat.S_IMODE(found.st_mode):o}), so it is ignored: remove it, then start "
                 "again; the data beside it stays."
             )
-        return file.read()
+        return file.read(MAX_CHARS)
 
 
 def read_or_make(path: Path) -> str:

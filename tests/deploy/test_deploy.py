@@ -19,6 +19,7 @@ from redis import AuthenticationError, Redis
 from needs import need
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
+from skitter.errors import HELD, InfrastructureError, UsageError
 from skitter.settings.sources import OPTIONS
 from skitter.valkey import server_binary
 from waiting import Child, until
@@ -207,8 +208,12 @@ def test_the_network_is_closed_but_for_what_each_pod_needs():
     [web] = found["skitter-web"]["egress"]
     blocks = [one["ipBlock"] for one in web["to"]]
     private = [ip_network(each) for block in blocks for each in block["except"]]
-    for address in ("10.1.2.3", "169.254.169.254", "192.168.0.1", "172.31.0.1", "fd00::1", "::1"):
+    inside = ["10.1.2.3", "169.254.169.254", "192.168.0.1", "172.31.0.1", "100.64.0.1", "127.0.0.1"]
+    inside += [f"64:ff9b::{address}" for address in inside]
+    for address in (*inside, "fd00::1", "::1", "fe80::1"):
         assert any(ip_address(address) in one for one in private), address
+    for address in ("8.8.8.8", "64:ff9b::8.8.8.8", "2606:4700::1111"):
+        assert not any(ip_address(address) in one for one in private), address
 
 
 def test_labels_lead_to_pods():
@@ -301,3 +306,18 @@ def test_the_image_owns_the_directories_that_volumes_are_mounted_on():
     made = re.findall(r"install -d -o skitter .* (/\S+)", (DEPLOY / "Containerfile").read_text())
 
     assert [one.partition(":")[2] for one in mounts] == made == ["/state"]
+
+
+def test_a_crawl_whose_report_is_bad_does_not_begin_again_for_ever():
+    """4: pages are held back, 1: it failed; 3: the server was away, which passes."""
+    job = next(one["spec"] for one in resources() if one["kind"] == "Job")
+    failing = {
+        code
+        for rule in job["podFailurePolicy"]["rules"]
+        if rule["action"] == "FailJob"
+        for code in rule["onExitCodes"]["values"]
+    }
+    assert failing == {1, UsageError.exit_code, HELD}
+    assert InfrastructureError.exit_code not in failing
+    assert job["template"]["spec"]["restartPolicy"] == "Never", "or the policy is refused"
+    assert re.fullmatch(r"on-failure:\d", compose()["services"]["crawl"]["restart"])

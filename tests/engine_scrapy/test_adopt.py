@@ -228,6 +228,7 @@ def bombs() -> dict[str, bytes]:
     for _ in range(60):
         deep = [deep, deep]
     many = list(range(1000))
+    twice = b")" + b"2\x86" * 60  # a tuple of a tuple twice, 60 times: hashed for ever
     return {
         "bytearray": b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x70\x85R.",
         "bytes": b"\x80\x04\x8e" + (1_900_000_000).to_bytes(8, "little") + b"x.",
@@ -236,6 +237,14 @@ def bombs() -> dict[str, bytes]:
         "folded": pickle.dumps({"url": "https://shop.test/x", "meta": {"x": deep}}),
         "sets": pickle.dumps({"url": "x", "meta": {"x": [Fresh(many) for _ in range(5000)]}}),
         "digits": pickle.dumps({"url": "x", "meta": {"x": Digits()}}),
+        "key": b"\x80\x04}" + twice + b"K\x01s.",
+        "keys": b"\x80\x04}(" + twice + b"K\x01u.",
+        "dict": b"\x80\x04(" + twice + b"K\x01d.",
+        "element": b"\x80\x04\x8f(" + twice + b"\x90.",
+        "frozen": b"\x80\x04(" + twice + b"\x91.",
+        "counter": b"\x80\x04ccollections\nCounter\n(](" + twice + b"etR.",
+        # not too much by itself, but a key a hundred thousand times
+        "often": b"\x80\x04}(" + b")" + b"2\x86" * 18 + b"q\x00" + b"Nh\x00" * 100_000 + b"Nu.",
     }
 
 
@@ -273,7 +282,7 @@ def test_a_small_pickle_does_not_become_large(name):
         input=bombs()[name],
         capture_output=True,
         check=False,
-        timeout=600,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr.decode()
     assert b"MemoryError" not in done.stdout

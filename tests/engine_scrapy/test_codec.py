@@ -290,3 +290,16 @@ def test_an_item_class_that_the_project_imports_is_its_own(spider, travel, monke
     monkeypatch.setattr(sys.modules[__name__], "Shop", shop, raising=False)
 
     assert travel(request).meta["shop"] == shop("Tides")
+
+
+def test_a_name_from_the_server_runs_no_program_of_the_project(tmp_path, monkeypatch):
+    """Its modules are imported for the items in them. `python -m shop` does more."""
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours/__init__.py").touch()
+    (tmp_path / "ours/__main__.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "ours/items.py").write_text("class Book(dict): pass")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert find_class("ours.items:Book", home="ours", is_fit=lambda _: True).__name__ == "Book"
+    with pytest.raises(UsageError, match="there is no item or request class"):
+        find_class("ours.__main__:Book", home="ours", is_fit=lambda _: True)

@@ -11,7 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 import pytest
+from scrapy import Request
+from scrapy.utils.test import get_crawler
 
+from skitter.errors import AddressRefused
+from skitter.scrapy.guard import GuardMiddleware
 from spellings import LOGINS, PUBLIC
 
 pytestmark = pytest.mark.timeout(300)
@@ -128,3 +132,12 @@ def test_a_node_whose_engine_stands_still_ends_itself_and_its_page_comes_back(
     assert "Timeout (0:00:03)!" in node.log
     assert "in parse" in node.log, "it says where it stood"
     assert cluster.stats().done == 0
+
+
+@pytest.mark.parametrize("host", ["n%61me.test", "name%2etest", "name.test%2e", "%31.test:81"])
+def test_a_name_that_is_not_the_one_judged_is_refused(host):
+    """Requests of media pipelines come here as they were written. To Scrapy's clients, an escape is
+    a part of the name, and DNS may have another address for it."""
+    guard = GuardMiddleware(get_crawler(settings_dict={"TWISTED_REACTOR_ENABLED": False}))
+    with pytest.raises(AddressRefused, match="escapes in its host"):
+        guard.process_request(Request(f"http://{host}/"))

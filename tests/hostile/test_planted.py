@@ -24,7 +24,7 @@ from skitter.disk import state_dir
 from skitter.errors import DirectoryUnusable
 from skitter.server import own_token
 from skitter.sinks.destination import store_of
-from skitter.trust import KEY, MARK, OBEYED, make_ours, spelled, trust
+from skitter.trust import KEY, MARK, OBEYED, check_known, make_ours, spelled, trust
 from skitter.valkey import EmbeddedServer, hold, running, start, stop
 
 SPIDER = """
@@ -209,6 +209,44 @@ def test_commands_that_a_pull_put_into_our_directory_are_not_run(home):
     assert not is_open(port)
 
 
+def test_commands_in_the_place_of_an_older_server_are_not_run_either(home):
+    """Of a directory that never had data, as with `--redis`: the server would take them over."""
+    make_ours(home)
+    (home / "appendonly.aof").write_text(command("CONFIG", "SET", "port", str(free_port())))
+
+    with pytest.raises(DirectoryUnusable, match="not made by your Skitter"), hold(home):
+        pass
+
+    assert not (home / "appendonlydir").exists()
+
+
+@pytest.mark.parametrize("name", ["AppendOnlyDir", "KEEP", "ke\u200cep", "\u212aeep", "ſecret"])  # noqa: RUF001
+def test_other_spellings_count_where_the_disk_takes_them_for_the_same(home, name):
+    """As disks of macOS do. What only looks odd is no obstacle."""
+    home.mkdir()
+    (home / "données.csv").touch()
+    (home / "ПРИМЕР").touch()
+    check_known(home)
+    (home / name).mkdir()
+
+    with pytest.raises(DirectoryUnusable, match="not made by your Skitter"):
+        check_known(home)
+
+
+@pytest.mark.timeout(60)
+def test_a_planted_pipe_or_endless_file_stops_no_command(home, skitter):
+    plant_configuration(home, 0)
+    mark = home / MARK
+    mark.unlink()
+    os.mkfifo(mark, 0o600)
+    assert skitter("status")[0] == 3
+    mark.unlink()
+    with mark.open("wb") as file:
+        file.truncate(2**40)  # in a tar, this takes a kilobyte
+    mark.chmod(0o600)
+    assert skitter("status")[0] == 3
+
+
 def test_a_key_in_the_working_directory_is_nobodys(home, monkeypatch):
     """A relative path, in a variable that is set for all folders."""
     make_ours(home)
@@ -263,6 +301,29 @@ def test_the_command_in_the_message_is_the_remedy_with_all_data(crawled, skitter
     assert skitter("status")[0] == 0
     assert value_in(crawled) == "mine"
     assert skitter("trust", "nowhere")[0] == 2
+
+
+def test_a_folder_of_the_users_own_is_not_changed_by_mistake(home, skitter):
+    """`skitter trust .`: what is in a project is none of our business."""
+    Path("books.py").chmod(0o644)
+    code, says = skitter("trust", ".")
+    assert (code, f"such as {home}" in says) == (3, True), says
+
+    Path("server.js").touch(0o644)  # it might be ours by its name
+    skitter("trust", ".")
+    assert Path("books.py").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_directory_is_known_in_each_home_of_its_user_that_trusts_it(crawled, monkeypatch):
+    """The machine and a container that has its project mounted, in turn."""
+    homes = [str(crawled.parent.parent / name) for name in ("state", "container")]
+    monkeypatch.setenv("XDG_STATE_HOME", homes[1])
+    with pytest.raises(DirectoryUnusable, match=f"set SKITTER_DIR={crawled} where no home lasts"):
+        running(crawled)
+    trust(crawled)
+    for home in (*homes, *homes):
+        monkeypatch.setenv("XDG_STATE_HOME", home)
+        assert value_in(crawled) == "mine"
 
 
 def test_a_link_is_not_trusted_even_if_asked(home, skitter):

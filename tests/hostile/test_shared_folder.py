@@ -84,3 +84,36 @@ def test_the_settings_of_another_user_in_a_folder_for_all_are_refused(tmp_path, 
     os.lchown("skitter.toml", 65534, -1)  # their link to a file of ours
     with pytest.raises(UsageError, match="belongs to another user"):
         resolve()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_strangers_file_is_not_even_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Path("skitter.toml").open("wb") as endless:
+        endless.truncate(2**40)
+    os.chown("skitter.toml", 65534, -1)
+    with pytest.raises(UsageError, match="belongs to another user"):
+        resolve()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_with_sudo_the_settings_of_whoever_ran_it_count(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("skitter.toml").write_text("[workers]\nconcurrency = 7\n")
+    os.chown("skitter.toml", 65534, -1)
+    for who in ("1000", "65534x", ""):
+        monkeypatch.setenv("SUDO_UID", who)
+        with pytest.raises(UsageError, match="belongs to another user"):
+            resolve()
+    monkeypatch.setenv("SUDO_UID", "65534")
+    assert resolve().workers.concurrency == 7
+
+
+def test_a_file_that_is_nested_too_deeply_is_no_toml(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("skitter.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(UsageError, match="is not TOML"):
+        resolve()
+    Path("skitter.toml").unlink()
+    Path("pyproject.toml").write_text("[tool.skitter]\na = " + "[" * 100_000)
+    assert resolve().browser.executable is None

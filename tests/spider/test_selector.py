@@ -46,6 +46,23 @@ def test_what_cannot_be_taken_apart_is_refused_by_its_name(selector):
     page("<div>" * 20).css(selector)
 
 
+def test_counting_in_an_endless_list_is_refused_by_its_name_and_in_ordinary_ones_not():
+    """Half a megabyte took minutes, though each element alone is quick. What looks at other
+    elements, and tables of many rows, are as ever."""
+    found = page("<p>" * 150_000)
+    for selector in (
+        "p:nth-child(2)",
+        "main p:nth-last-of-type(odd)",
+        "[x]:nth-child(2), p:has(~ b)",
+    ):
+        for select in (found.css, found.css_first):
+            with pytest.raises(TooComplex, match=re.escape(f"the selector {selector!r} takes too")):
+                select(selector)
+    assert found.css("b:nth-child(2)") == []
+    table = page("<table>" + "<tr><td>1<td>2<td>3" * 20_000)
+    assert len(table.css("td:nth-child(2)")) == 20_000
+
+
 @pytest.mark.parametrize(
     "selector",
     [

@@ -21,7 +21,7 @@ _HANDLER = re.compile(
 )
 #: As worded by worker/delivery.py and loading.py. Without a field, the user's own hook said so.
 _REJECTED = re.compile(r"an item from (?P<url>\S+) was rejected: (?P<why>.+)", re.DOTALL)
-_PLACE = re.compile(r"[^\s(]+:\d+: ")
+_PLACE = re.compile(r"(?<![^\s(])[^\s(]+:\d+: ")
 _URL = re.compile(r"https?://\S+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 LONGEST = 160

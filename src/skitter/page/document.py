@@ -25,7 +25,7 @@ from skitter.fetch.nesting import is_plain, is_small, is_tidy
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
 from skitter.page.links import nofollow_hrefs
-from skitter.page.selector import Selector
+from skitter.page.selector import Selector, counts_too_much
 from skitter.urls import join, join_all
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
-_MAYBE_COSTLY: Final = re.compile(r"[\s~][^\s~]+[\s~]|:has\(")
+_MAYBE_COSTLY: Final = re.compile(r"[\s~][^\s~]+[\s~]|:has\(|:nth-")
 _selector = lru_cache(maxsize=1000)(Selector)
 
 
@@ -187,8 +187,15 @@ class Document:
         """The selector, taken apart, if it might take the parser too long on this page."""
         if not isinstance(selector, str) or not _MAYBE_COSTLY.search(selector):
             return None
+        tags = self.text.count("<")
+        if counts_too_much(selector, self.tree, tags):
+            raise TooComplex(
+                self,
+                f"the selector {shorten(selector)!r} takes too much time in a list that is so "
+                "long: select its elements, and count them yourself",
+            )
         parts = _selector(selector)
-        if not parts.is_costly(self.tree, self.text.count("<")):
+        if not parts.is_costly(self.tree, tags):
             return None
         if parts.inner >= 2:
             raise TooComplex(

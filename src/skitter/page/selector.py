@@ -9,6 +9,7 @@ That takes as long as there are elements.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from math import factorial
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,11 @@ _TOKEN: Final = re.compile(
     r"""\\. | "(?:\\.|[^"\\])*+" | '(?:\\.|[^'\\])*+' | \s*+[>+~,]\s*+ | \s++ | .""",
     re.VERBOSE | re.DOTALL,
 )
+#: Steps of lexbor, of 5 ns each, in counting the siblings of elements: some 20 s. Of a list this
+#: long every element is next to 75,000 others.
+MAX_COUNTED: Final = 75_000**2
+#: What lexbor counts siblings for, with the element before it as far as that is easily read.
+_COUNTING: Final = re.compile(r"([\w.#-]*):(?:nth-|has\(\s*~)")
 _LOOSE: Final = frozenset(" ~")
 Steps = list[tuple[str, str]]  # (combinator, what one element is), the first one without
 
@@ -75,6 +81,20 @@ class Selector:
         last = ",".join(dict.fromkeys(steps[-1][1] for steps in self.choices))
         nodes = {node.mem_id: node for node in tree.css(last)}  # each once
         return [node for place, node in nodes.items() if place in found]
+
+
+def counts_too_much(selector: str, tree: LexborHTMLParser, tags: int) -> bool:
+    """Whether `li:nth-child(2)` and the like take minutes: lexbor begins anew for each element."""
+    kinds = _COUNTING.findall(selector)
+    if not kinds or tags**2 < MAX_COUNTED:
+        return False
+    siblings = Counter(map(_place, tree.css("*")))
+    counted = (siblings[_place(node)] for kind in kinds for node in tree.css(kind or "*"))
+    return sum(counted) > MAX_COUNTED
+
+
+def _place(node: LexborNode) -> int:
+    return node.parent.mem_id if node.parent is not None else 0
 
 
 def _match(tree: LexborHTMLParser, steps: Steps) -> set[int]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from skitter.errors import AddressRefused, BadURL
-from skitter.fetch.guard import Guard, authority_of, refusal, refusal_of_name
+from skitter.fetch.guard import Guard, authority_of, is_address, refusal, refusal_of_name
 from skitter.fetch.resolver import Resolver
 
 if TYPE_CHECKING:
@@ -226,7 +226,14 @@ def _without_login(url: str) -> str:
 
 
 def _read(url: str) -> Authority:
-    return authority_of(_without_login(url))
+    """Raises BadURL, also where Scrapy's clients would look up another name than the one judged:
+    to them, an escape is a part of it."""
+    origin = _without_login(url)
+    whom = authority_of(origin)
+    dialled = urlsplit(origin).hostname or ""
+    if dialled.removesuffix(".") != whom.name and not is_address(whom.name):
+        raise BadURL(url, "there are escapes in its host.")
+    return whom
 
 
 def _refused(url: str, whom: Authority, reason: str) -> AddressRefused:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 MAX_BYTES = 8 * 1024 * 1024
 #: A pickle may refer to one value many times; this limits the values when all are expanded.
@@ -89,6 +89,8 @@ class _Reader(pickle._Unpickler):  # the pure-Python one
     def __init__(self, data: bytes) -> None:
         super().__init__(io.BytesIO(data))
         self.parts_left = MAX_PARTS
+        #: By its id; with the tuple itself, as the ids of values that are gone are used again.
+        self.weights: dict[int, tuple[int, tuple[Any, ...]]] = {}
 
     def find_class(self, module: str, name: str) -> _Name:
         return _Name(f"{module}.{name}")
@@ -100,6 +102,7 @@ class _Reader(pickle._Unpickler):  # the pure-Python one
             _no("a call of anything but a class")
         for one in args:
             self.spend(len(one) if hasattr(one, "__len__") else 1)
+            self.hash_all(one if isinstance(one, list | tuple) else ())
         maker = _MAKERS.get(named.name)
         self.stack[-1] = maker(*args) if maker else Foreign(named.name)
 
@@ -122,12 +125,51 @@ class _Reader(pickle._Unpickler):  # the pure-Python one
     def refuse(self) -> None:
         _no("an object of an old protocol")
 
+    def weigh(self) -> None:
+        """A tuple is hashed with all that is in it: 60 of them, each with the one before in it
+        twice, are hashed for ever. For an ordinary one this is its length."""
+        made = self.stack[-1]
+        weight = len(made) + sum(self.weight_of(each) for each in made)
+        if weight > MAX_PARTS:
+            raise PickleTooBig
+        self.weights[id(made)] = weight, made
+
+    def weight_of(self, one: Any) -> int:
+        return self.weights.get(id(one), (0,))[0]
+
+    def hash_all(self, keys: Iterable[Any]) -> None:
+        self.spend(sum(map(self.weight_of, keys)))
+
     def spend(self, parts: int) -> None:
         self.parts_left -= parts
         if self.parts_left < 0:
             raise PickleTooBig
 
 
+def _weighing(load: Callable[[Any], None]) -> Callable[[Any], None]:
+    def weighed(reader: _Reader) -> None:
+        load(reader)
+        reader.weigh()
+
+    return weighed
+
+
+def _hashing(load: Callable[[Any], None], keys: slice) -> Callable[[Any], None]:
+    def counted(reader: _Reader) -> None:
+        reader.hash_all(reader.stack[keys])  # since the mark, or all
+        load(reader)
+
+    return counted
+
+
+_TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
+_HASHED = {
+    pickle.SETITEM: slice(-2, -1),
+    pickle.SETITEMS: slice(0, None, 2),
+    pickle.DICT: slice(0, None, 2),
+    pickle.ADDITEMS: slice(None),
+    pickle.FROZENSET: slice(None),
+}
 _OLD = (pickle.INST, pickle.OBJ, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.PERSID)
 _Reader.dispatch |= {
     pickle.REDUCE[0]: _Reader.make,
@@ -136,6 +178,8 @@ _Reader.dispatch |= {
     pickle.BUILD[0]: _Reader.build,
     pickle.BYTEARRAY8[0]: _Reader.byte_array,
     **{code[0]: _Reader.refuse for code in (*_OLD, pickle.BINPERSID)},
+    **{code[0]: _weighing(_Reader.dispatch[code[0]]) for code in _TUPLES},
+    **{code[0]: _hashing(_Reader.dispatch[code[0]], keys) for code, keys in _HASHED.items()},
 }
 
 

@@ -100,7 +100,7 @@ def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
     """
     module_name, _, path = name.partition(":")
     module = sys.modules.get(module_name)
-    if module is None and module_name.partition(".")[0] == home:
+    if module is None and _is_of(home, module_name):
         module = import_module(module_name)
     found: Any = module
     for part in path.split("."):
@@ -111,6 +111,12 @@ def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
             "project? The spider's module has to define it, or import it by name."
         )
     return found
+
+
+def _is_of(home: str, module_name: str) -> bool:
+    """Whether it is a module of that package, and no program: importing that would run it."""
+    first, *rest = module_name.split(".")
+    return first == home and "__main__" not in rest
 
 
 def is_used(kind: type, home: str) -> bool:

@@ -18,9 +18,10 @@ PROJECT = "pyproject.toml"
 #: A variable that names another file, whoever owns it.
 NAMED = "SKITTER_CONFIG"
 #: What a pyproject.toml with a table tool.skitter contains, in one of the ways to write it. Parsing
-#: a long one is slow.
+#: a long one is slow. Possessive: it may be a stranger's.
 _OURS = re.compile(
-    rb"""tool["']?\s*\.\s*["']?skitter|^\s*\[?\s*["']?tool["']?\s*[]=]""", re.MULTILINE
+    rb"""tool["']?[ \t]*+\.[ \t]*+["']?skitter|^[ \t]*+(?:\[[ \t]*+)?["']?tool["']?[ \t]*+[]=]""",
+    re.MULTILINE,
 )
 #: The first versions with script flags; there is no Valkey below 7.2.
 OLDEST_SERVERS = {"redis": (7, 0), "valkey": (7, 2)}

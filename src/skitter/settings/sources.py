@@ -239,7 +239,7 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
     place = shlex.quote(str(path))
     owners = {found.st_uid, path.lstat().st_uid}  # also of a link
     open_to = stat.S_IWOTH if found.st_gid in (0, os.getegid()) else stat.S_IWOTH | stat.S_IWGRP
-    if strangers := owners - {0, os.geteuid()}:
+    if strangers := owners - {0, os.geteuid(), _caller()}:
         why, remedy = f"belongs to another user (uid {min(strangers)})", ""
     elif found.st_mode & open_to:
         why = f"can be written by other users (mode {stat.S_IMODE(found.st_mode):o})"
@@ -252,13 +252,22 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
     )
 
 
+def _caller() -> int:
+    """Who ran `sudo`: in the folder of whoever did that, their settings are meant."""
+    who = os.environ.get("SUDO_UID", "")
+    return int(who) if who.isdecimal() else os.geteuid()
+
+
 def _load(path: Path) -> File | None:
     """None: a pyproject.toml that does not mention us."""
     try:
         with path.open("rb") as opened:
-            found, text = os.fstat(opened.fileno()), opened.read().decode()
+            found = os.fstat(opened.fileno())
+            if path.name != PROJECT:
+                _check_owner(path, found)  # before a stranger's file is read
+            text = opened.read().decode()
         tables = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         if path.name == PROJECT:  # not ours to check
             return None
         raise UsageError(f"{path} is not TOML: {error}.") from None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # owasp.org/www-community/attacks/CSV_Injection; Japanese Excel also accepts the full-width forms.
 _FORMULA: Final = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?")
 # Some spreadsheets split at these too, and a formula could begin after one.
 _QUOTED: Final = re.compile('[",;\t\r\n]')
 
