@@ -77,6 +77,7 @@ CALLS: Any = {
     "record": lambda t: ([("a.test 1 0 9 9 x",)], {}),
     "depart": lambda t: ([("a.test", 0, 100, 5000, 0), ("a.test", 0, -1, 5000, 0)], {}),
     "bury_messages": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
+    "note_sessions": lambda t: ([(encode({"name": "a.test/", "fields": ["c:a", "1"]}),)], {}),
 }
 CALLS |= {
     "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),

@@ -203,6 +203,13 @@ class Verbs:
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...
+    async def note_sessions(
+        self,
+        each: Sequence[bytes],
+        *,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
     async def observe(
         self,
         each: Sequence[tuple[Text, bytes, bytes, bytes]],

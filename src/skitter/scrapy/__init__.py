@@ -15,6 +15,7 @@ job                     opened by the first node, removed by the last
 internals, slots        Scrapy's private parts that we rely on
 refusals                responses that Scrapy drops silently
 guard                   blocks private addresses
+cookies                 jars that all nodes share
 codec, values           requests as plain data, no pickle
 options, address        settings of a node
 compatibility           settings and methods of scrapy-redis: honoured, or refused with a reason

@@ -6,11 +6,13 @@ rest is only for Scrapy and goes into `meta`, without default values.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
 from itemadapter import ItemAdapter
 from scrapy import Request as ScrapyRequest
 
@@ -129,6 +131,8 @@ class Codec:
             rest["priority"] = request.priority
         if request.dont_filter:
             rest["dont_filter"] = True
+        if jar := jar_name(request.meta.get("cookiejar")):
+            rest["jar"] = jar
         if type(request) is not ScrapyRequest:
             rest["class"] = name_of(type(request))
         return rest
@@ -171,6 +175,18 @@ class Codec:
     def _home(self) -> str:
         """The project's own package."""
         return type(self.spider).__module__.partition(".")[0]
+
+
+def jar_name(cookiejar: Any) -> str:
+    """`meta["cookiejar"]` as part of a key; empty: the default jar. Raises UsageError."""
+    if cookiejar is None:
+        return ""
+    is_text = isinstance(cookiejar, str)
+    packed = cookiejar if is_text else msgspec.json.encode(pack(cookiejar, "cookiejar"))
+    name = quote(packed, safe="")
+    if len(name) > 100:
+        name = hashlib.sha256(name.encode()).hexdigest()
+    return name if is_text else f":{name}"
 
 
 def _is_request(found: type) -> bool:

@@ -21,11 +21,13 @@ from skitter.frontier.robots import store_robots
 from skitter.loading import keep_rejected
 from skitter.model import Added, Completion, Ended, Failure
 from skitter.report import some
+from skitter.scrapy.cookies import SharedSessions
 from skitter.scrapy.mailbox import (
     Entry,
     FailedItem,
     FeedBatch,
     Ignored,
+    LooseCookies,
     LooseItems,
     LooseLinks,
     RobotsFile,
@@ -62,6 +64,7 @@ class Delivery:
     ) -> None:
         self.frontier, self.mailbox, self.say = frontier, mailbox, say
         self.departures, self.on_duplicates = departures, on_duplicates
+        self.sessions = SharedSessions(frontier, mailbox)
         self.pages = self.errors = self._stored = 0
         self.quality, self.figures = FoundItems("parse"), Figures()
         self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
@@ -89,6 +92,7 @@ class Delivery:
         done = [one for one in ended if not one.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
             (self.departures.report, [one.lease for one in entries]),
+            (self.sessions.send, self.sessions.ahead(entries, _of(LooseCookies, parcels))),
             (self.frontier.release, early),
             (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
             (self._bury_unsent, _of(Unsent, parcels)),
@@ -204,6 +208,8 @@ class Delivery:
             Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
         ]
         ends = await self.frontier.bury(failures)
+        for one, end in zip(entries, ends, strict=True):
+            self.sessions.settle(one, is_kept=end is Ended.BURIED)
         self.errors += len(failures)
         self.figures.count("dead", ends.count(Ended.BURIED))
         for failure in failures:
@@ -245,6 +251,8 @@ class Delivery:
             sealed, items_to=items_to, on_known=lambda offer: known.append(links[id(offer)])
         )
         self._drop(known)
+        for one, said in zip(entries, answers, strict=True):
+            self.sessions.settle(one, is_kept=said is Ended.DONE)
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)

@@ -183,7 +183,6 @@ class Node:
         self.mailbox.is_adopted = await is_adopted(self.frontier)
         await self._tell_how_pages_are_identified()
         self.departures = Departures(frontier, Resolver())
-        self.prefetch = Prefetch(self.frontier, self.options, self.mailbox)
         self.delivery = Delivery(
             frontier,
             self.mailbox,
@@ -192,6 +191,7 @@ class Node:
             departures=self.departures,
             on_duplicates=partial(self.engine.call, self.calls.drop),
         )
+        self.prefetch = Prefetch(frontier, self.options, self.mailbox, self.delivery.sessions)
         self.housekeeping = Housekeeping(
             frontier=frontier,
             options=self.options,

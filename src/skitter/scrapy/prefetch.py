@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
+    from skitter.scrapy.cookies import SharedSessions
     from skitter.scrapy.mailbox import Mailbox
     from skitter.scrapy.options import NodeOptions
 
@@ -36,8 +37,15 @@ def is_done(stats: Stats) -> bool:
 class Prefetch:
     """Keeps the engine supplied, without hoarding."""
 
-    def __init__(self, frontier: Frontier, options: NodeOptions, mailbox: Mailbox) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        options: NodeOptions,
+        mailbox: Mailbox,
+        sessions: SharedSessions,
+    ) -> None:
         self.frontier, self.options, self.mailbox = frontier, options, mailbox
+        self._sessions = sessions
         self.nodes = 1  # known to be working on this job
         self.is_cancelled = False
         self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
@@ -54,8 +62,9 @@ class Prefetch:
         self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
-            wanted = await self._without_excluded(leased.leases)
-            self.mailbox.ready.extend(await self._identified(wanted))
+            wanted = await self._identified(await self._without_excluded(leased.leases))
+            await self._sessions.open(wanted)
+            self.mailbox.ready.extend(wanted)
             if self.options.prefetch:
                 self.mailbox.supplied = len(self.mailbox.ready) + len(self.mailbox.active)
             self.note_life()

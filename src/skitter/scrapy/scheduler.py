@@ -21,6 +21,7 @@ from skitter.frontier.wire import NOT_PLAIN
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
+from skitter.scrapy.cookies import SharedCookies
 from skitter.scrapy.departures import Downloads
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.exchanges import Exchanges
@@ -36,6 +37,7 @@ from skitter.scrapy.mailbox import (
     FailedItem,
     FeedBatch,
     Link,
+    LooseCookies,
     LooseItems,
     LooseLinks,
     Mailbox,
@@ -44,7 +46,7 @@ from skitter.scrapy.mailbox import (
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.proxies import StoredProxies, without_chosen
-from skitter.scrapy.refusals import has_errback, why_unheard
+from skitter.scrapy.refusals import has_errback, unasked_status, why_unheard
 from skitter.scrapy.refused import end_opening, is_refused, refuse
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
@@ -127,6 +129,7 @@ class Scheduler:
             self.mailbox.supplied = self.options.concurrency
         self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
+        self.engine.share_cookies(SharedCookies(self.mailbox, self._put).share)
         self.guard = make_guard(self.crawler, spider, self.engine)
         self.downloads = Downloads(self.node, self.mailbox)
         policy = Policy(blocked_rest_s=self.options.blocked_rest_s)
@@ -292,6 +295,7 @@ class Scheduler:
             if not entry.is_routed:
                 entry.proxy = request.meta.get("proxy")
             self.ignored.note_page(entry, result, request)
+            entry.unasked = unasked_status(self.crawler, result, request)
             if not has_errback(request, self.spider):
                 entry.error = why_unheard(result, self.crawler)
         token = ORIGIN.set(entry)
@@ -327,6 +331,8 @@ class Scheduler:
 
     def _end(self, entry: Entry) -> None:
         entry.is_over = True
+        if entry.unasked and entry.is_barren and not entry.error:
+            entry.error = f"{entry.unasked}: neither a request nor an item came of it"
         mailbox = self.mailbox
         self._put(entry)
         if mailbox.runs_low:
@@ -342,6 +348,9 @@ class Scheduler:
         old = time.monotonic() - 1
         for entry in self.mailbox.active.values():
             if entry.links and entry.since_s < old:
+                for session, changes in entry.cookies.items():
+                    self._put(LooseCookies(session, changes))
+                entry.cookies = {}
                 links, entry.links = entry.links, []
                 self._put(LooseLinks(links))
 
