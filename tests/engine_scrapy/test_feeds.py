@@ -118,3 +118,45 @@ def test_two_nodes_with_rules_are_fed_one_address_and_bring_every_book_once(
     cluster.assert_complete()
     # As in Scrapy: what is fed is not filtered, so a link back to it is another request.
     assert fetched_twice(shop.log()) == ["/"]
+
+
+QUEUED = """
+from skitter.scrapy import RedisSpider
+
+
+class Queued(RedisSpider):
+    name = "queued"
+    redis_key = ["{job}:high", "{job}:low"]
+    custom_settings = {{"ROBOTSTXT_OBEY": False}}
+
+    def parse(self, response):
+        pass
+"""
+
+
+def test_later_messages_overtake_those_that_wait_by_score_and_by_key(
+    open_shop, make_cluster, until
+):
+    shop = open_shop(books=50, latency_s=0.1)
+    cluster = make_cluster(shop)
+    high, low = f"{cluster.job}:high", f"{cluster.job}:low"
+    file = cluster.folder / "queued.py"
+    file.write_text(QUEUED.format(job=cluster.job))
+    many = [part for n in range(300) for part in (1, f"{shop.url}?{n}")]
+    cluster.command("ZADD", low, *many)
+    few = {"CONCURRENT_REQUESTS": 4, "MAX_IDLE_TIME_BEFORE_CLOSE": 2}
+    nodes = [cluster.start("runspider", str(file), **few) for _ in range(2)]
+
+    until(lambda: len(shop.log()) > 20)
+    begun = len(shop.log())
+    waiting = cluster.command("ZCARD", low)
+    cluster.command("ZADD", low, 9, f"{shop.url}?urgent")
+    cluster.command("LPUSH", high, f"{shop.url}?first")
+    assert [node.finish() for node in nodes] == ["finished", "finished"]
+
+    pages = shop.pages()
+    assert sorted(pages) == sorted([f"/?{n}" for n in range(300)] + ["/?urgent", "/?first"])
+    # A node holds two batches of 4 of its own, and 4 and 4 leases; the rest is in the key.
+    assert 300 - waiting - begun < 60
+    assert max(pages.index("/?urgent"), pages.index("/?first")) < begun + 80
+    cluster.assert_accounted_for()

@@ -110,8 +110,12 @@ SETTINGS = (
     Row("DUPEFILTER_DEBUG", "honoured"),
     Row("REDIS_START_URLS_KEY", "honoured"),
     Row("REDIS_START_URLS_AS_SET", "honoured; the key's own type decides"),
-    Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides"),
-    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size takes precedence"),
+    Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides. Scores are priorities"),
+    Row(
+        "REDIS_START_URLS_BATCH_SIZE",
+        "honoured: fewer than twice as many messages wait in the queue per node, the others in "
+        "their key. redis_batch_size takes precedence",
+    ),
     Row("REDIS_KEY_CHECK_INTERVAL", "not needed: every read begins with the first key"),
     Row(
         "MAX_IDLE_TIME_BEFORE_CLOSE",

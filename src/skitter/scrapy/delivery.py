@@ -179,7 +179,7 @@ class Delivery:
             await bury_messages(self.frontier, batch.rejected)
             for _, reason in batch.rejected:
                 self.say("warning", f"a feed message became a dead letter: {reason}")
-        await finish_batch(self.frontier, batch.name)
+        await finish_batch(self.frontier, name=batch.name, place=batch.place)
 
     # --- items ------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
-from skitter.frontier.batches import has_messages, take_batch
+from skitter.frontier.batches import Messages, has_messages, take_batch
 from skitter.scrapy.prefetch import pause_s
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skitter.scrapy.mailbox import Mailbox
     from skitter.scrapy.prefetch import Prefetch
 
-FEED_S, LOOK_S, UNREADABLE_S = 0.2, 5.0, 2.0
+FEED_S, LOOK_S, UNREADABLE_S, ROOM_S = 0.2, 5.0, 2.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,32 @@ class FeedOptions:
 
 @dataclass(slots=True, kw_only=True)
 class FeedReader:
-    """Passes batches to the engine one at a time, so that it can do other work in between."""
+    """Passes batches to the engine one at a time, so that it can do other work in between, and only
+    as it begins their requests: what waits stays in its key, where later messages can overtake it
+    and other programs can count it."""
 
     frontier: Frontier
     options: FeedOptions
     engine: ScrapyEngine
     mailbox: Mailbox
     prefetch: Prefetch
-    read: Callable[[str, list[bytes]], None]  # in the engine's thread
+    read: Callable[[Messages], None]  # in the engine's thread
     on_problem: Callable[[str | None], None]  # None: it is over
     _look_at: float = 0.0
+    _waiting: int = 0  # requests of messages that this node has not made up for
+    _begun: int = 0
+    _fed: int = 0
     _was_read: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         while True:
-            if batch := await self._take():
+            if not self._has_room():
+                await asyncio.sleep(ROOM_S)
+            elif batch := await self._take():
                 self.prefetch.note_life()
                 self._was_read.clear()
                 self.mailbox.is_fed = True
-                self.engine.call(self.read, *batch)
+                self.engine.call(self.read, batch)
                 await self._was_read.wait()
             else:
                 await asyncio.sleep(pause_s(FEED_S, self.mailbox.idle_s, longest_s=2 * FEED_S))
@@ -61,7 +68,18 @@ class FeedReader:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(self._was_read.set)
 
-    async def _take(self) -> tuple[str, list[bytes]] | None:
+    def _has_room(self) -> bool:
+        """Whether fewer requests of messages wait than a batch has. Any request that this node has
+        begun counts, as others may begin those; and nothing waits in an empty queue."""
+        mailbox = self.mailbox
+        added, ended = mailbox.fed - self._fed, mailbox.begun - self._begun
+        self._fed, self._begun = mailbox.fed, mailbox.begun
+        self._waiting = max(0, self._waiting + added - ended)
+        if self.prefetch.is_drained and mailbox.is_quiet:
+            self._waiting = 0
+        return self._waiting < self.options.batch_size
+
+    async def _take(self) -> Messages | None:
         """Also tries now and then without new messages, to pick up unfinished batches."""
         if self.engine.is_closing:
             return None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skitter.engine.departures import Gate
     from skitter.frontier.admin.items import RejectedItem
     from skitter.frontier.admin.refusals import Refusal
+    from skitter.frontier.batches import Messages
     from skitter.frontier.offers import Offer
     from skitter.identities import Identify
     from skitter.metrics.recorder import Exchange
@@ -112,6 +113,7 @@ class FeedBatch:
     """Feed messages and the requests made from them."""
 
     name: str
+    place: str  # of the copy that is dropped at the end
     links: list[Link] = field(default_factory=list)
     rejected: list[tuple[bytes, str]] = field(default_factory=list)  # message, reason
 
@@ -211,6 +213,8 @@ class Mailbox:
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
     #: was last found empty. Equal: the crawl is over.
     version: int = 0
+    begun: int = 0  # requests that the engine has taken
+    fed: int = 0  # requests that were made of messages
     supplied: int = 0  # what the engine held after it was last supplied
     finished_at: int = -1
     run: int = 0  # number of this run of the job
@@ -253,7 +257,7 @@ class Mailbox:
 class EngineCalls:
     """What the engine's thread does for the node."""
 
-    read_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
+    read_feed: Callable[[Messages], None] = lambda messages: None
     send_ahead: Callable[[], None] = lambda: None  # links of slow pages
     drop: Callable[[list[Link]], None] = lambda duplicates: None
     statistics: Callable[[], Iterable[tuple[Any, ...]]] = list  # commands that send its stats

@@ -48,6 +48,7 @@ class Prefetch:
         self._sessions = sessions
         self.nodes = 1  # known to be working on this job
         self.is_cancelled = False
+        self.is_drained = False  # nothing was queued when we last looked
         self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
 
     async def take(self) -> tuple[bool, float]:
@@ -126,6 +127,7 @@ class Prefetch:
 
     def note_life(self) -> None:
         self._moved_at, self.mailbox.idle_s = time.monotonic(), 0.0
+        self.is_drained = False
 
     async def _see_whether_it_is_over(self, version: int) -> bool:
         """Over for all: nothing pending, delayed or leased, on this node or another."""
@@ -138,6 +140,7 @@ class Prefetch:
         if picture != self._picture or not nothing_left:
             self._picture = picture
             self.note_life()
+        self.is_drained = not (stats.pending or stats.delayed)
         mailbox.idle_s = time.monotonic() - self._moved_at
         over = nothing_left and mailbox.idle_s >= self.options.linger_s and mailbox.is_quiet
         mailbox.finished_at = version if over else -1

@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, signals
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
+    from skitter.frontier.batches import Messages
     from skitter.model import Lease
     from skitter.scrapy.mailbox import Parcel
 
@@ -193,6 +195,7 @@ class Scheduler:
                 return None  # a page that may kill the process runs alone
             lease = ready.popleft()
             self.mailbox.version += 1
+            self.mailbox.begun += 1
             if self.mailbox.runs_low:
                 self.node.nudge(hurry=True)
             if request := self._open_lease(lease):
@@ -356,21 +359,24 @@ class Scheduler:
 
     # --- the feed and items -----------------------------------------------------------------------
 
-    def _read_feed(self, name: str, messages: list[bytes]) -> None:
+    def _read_feed(self, messages: Messages) -> None:
         """Turn messages into requests with the spider's own method, in the engine's thread."""
-        batch = FeedBatch(name)
+        batch = FeedBatch(messages.name, messages.place)
         token = ORIGIN.set(batch)
         try:
-            for message in messages:
-                self._read_message(batch, message)
+            for text, score in zip_longest(messages.texts, messages.scores, fillvalue=0):
+                self._read_message(batch, text, score)
         finally:
             ORIGIN.reset(token)
+            self.mailbox.fed += len(batch.links)
             self._put(batch)
             self.node.note_feed_read()
 
-    def _read_message(self, batch: FeedBatch, message: bytes) -> None:
+    def _read_message(self, batch: FeedBatch, message: Any, score: Any) -> None:
         try:
             for request in self.spider.requests_from(message):  # type: ignore[attr-defined]
+                if score and not request.priority:
+                    request.priority = round(score)
                 self.crawler.engine.crawl(request)
         except SkitterError as error:
             batch.rejected.append((message, str(error)))
