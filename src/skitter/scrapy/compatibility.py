@@ -136,6 +136,10 @@ OURS = {
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),
     "SKITTER_ALLOWED_HOSTS": ("", "exceptions to that: names, with or without a port"),
     "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` of a request may name; `*`: any'),
+    "SKITTER_META_TYPES": (
+        "",
+        "how to send values of your own types in `meta`: `{class: (to_plain, from_plain)}`",
+    ),
     "SKITTER_STUCK_S": (
         "600",
         "seconds after which a process whose engine hangs is ended; 0: never",

@@ -19,7 +19,7 @@ from skitter.engine.leases import is_suspect
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.offers import Offer, offer
 from skitter.frontier.wire import NOT_PLAIN
-from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
+from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec, own_types
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.cookies import SharedCookies
@@ -48,7 +48,7 @@ from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.proxies import StoredProxies, without_chosen
 from skitter.scrapy.refusals import has_errback, unasked_status, why_unheard
-from skitter.scrapy.refused import end_opening, is_refused, refuse
+from skitter.scrapy.refused import end_opening, fail_when_closed, is_refused, refuse
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
 from skitter.worker.verdict import Policy
@@ -118,6 +118,7 @@ class Scheduler:
             self.engine.slot_of,
             ranked=self.options.order == "priority",
             check_meta=StoredProxies(self.crawler.settings).check,
+            types=own_types(self.crawler.settings),
         )
         feed = getattr(spider, "feed", None)
         self.node = Node(
@@ -171,8 +172,13 @@ class Scheduler:
         if not hasattr(self, "node"):
             closed.callback(None)
         else:
-            self.node.stop(reason, partial(_fire, closed))
+            self.node.stop(reason, partial(self._on_closed, closed))
         return closed
+
+    def _on_closed(self, closed: Deferred[None]) -> None:
+        if self.node.is_futile and not closed.called:
+            fail_when_closed(self.crawler)
+        _fire(closed)
 
     def has_pending_requests(self) -> bool:
         """Whether any node has work left, as far as this node knows."""
