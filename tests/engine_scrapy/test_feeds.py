@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 
 import pytest
 
 from bookshop import fetched_twice
+from chaos.servers import Node, running
+from needs import need
+from skitter.valkey import server_binary
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -160,3 +167,69 @@ def test_later_messages_overtake_those_that_wait_by_score_and_by_key(
     assert 300 - waiting - begun < 60
     assert max(pages.index("/?urgent"), pages.index("/?first")) < begun + 80
     cluster.assert_accounted_for()
+
+
+TUTORIAL = {
+    "scrapy.cfg": "[settings]\ndefault = shop.settings\n",
+    "shop/__init__.py": "",
+    "shop/settings.py": """
+SCHEDULER = "skitter.scrapy.Scheduler"
+DUPEFILTER_CLASS = "skitter.scrapy.RFPDupeFilter"
+ITEM_PIPELINES = {{"skitter.scrapy.RedisPipeline": 300}}
+REDIS_URL = "redis://localhost:{port}"
+REDIS_DB = 2
+REDIS_PARAMS = {{"password": "secret"}}
+SKITTER_ALLOWED_HOSTS = "localhost"
+""",
+    "fed.py": """
+from skitter.scrapy import RedisSpider
+
+
+class Fed(RedisSpider):
+    name = "fed"
+
+    def parse(self, response):
+        yield {{"url": response.url}}
+""",
+}
+
+
+def test_the_lines_of_the_tutorial(shop, tmp_path, until):
+    """A password and a database in settings.py, `redis-cli lpush`, `scrapy runspider`."""
+    server = Node(server_binary(), tmp_path / "server", requirepass="secret")
+    for name, text in TUTORIAL.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text.format(port=server.port))
+    cli = [
+        need("redis-cli"),
+        "-p",
+        str(server.port),
+        "-a",
+        "secret",
+        "--no-auth-warning",
+        "-n",
+        "2",
+    ]
+
+    def redis_cli(*words: str) -> str:
+        return subprocess.run([*cli, *words], check=True, capture_output=True, text=True).stdout
+
+    with running([server]):
+        until(server.answers)
+        log = (tmp_path / "log").open("w")
+        scrapy = [sys.executable, "-m", "scrapy", "runspider", "fed.py"]
+        ours = {name: value for name, value in os.environ.items() if "SKITTER" not in name}
+        node = subprocess.Popen(scrapy, cwd=tmp_path, stderr=log, env=ours)
+        try:
+            until(lambda: "scrapy node started" in (tmp_path / "log").read_text())
+            pushed_at = time.monotonic()
+            redis_cli("lpush", "fed:start_urls", f"{shop.url}?tutorial")
+            until(lambda: "/?tutorial" in shop.pages())
+            took_s = time.monotonic() - pushed_at
+            until(lambda: redis_cli("llen", "fed:items").strip() == "1")
+        finally:
+            node.terminate()
+            node.wait()
+            log.close()
+
+    assert took_s < 20, "a fifth of a second on an idle machine, two seconds with scrapy-redis"

@@ -52,15 +52,21 @@ def _true(instead: str) -> Callable[[Any, str], str]:
 
 
 SETTINGS = (
-    Row("REDIS_URL", "honoured; also redis+sentinel:// and redis+cluster://"),
+    Row(
+        "REDIS_URL",
+        "honoured, also redis+sentinel:// and redis+cluster://, with TLS rediss+...; wins over "
+        "REDIS_HOST and REDIS_PORT. What it does not say (login, database, TLS) is read from the "
+        "settings below",
+    ),
     Row("REDIS_HOST", "honoured"),
     Row("REDIS_PORT", "honoured"),
-    Row("REDIS_DB", "honoured, including 0"),
+    Row("REDIS_DB", "honoured, including 0; refused with a cluster unless it is 0"),
     Row("REDIS_PASSWORD", "honoured"),
     Row(
         "REDIS_PARAMS",
-        "honoured: host, port, db, username, password, ssl, ssl_*, unix_socket_path. Time-outs and "
-        "retries are Skitter's own. Others, such as redis_cls, are refused: use REDIS_URL",
+        "honoured: host, port, db, username, password, unix_socket_path, ssl, and the ssl_ options "
+        "that a URL can have. Time-outs and retries are Skitter's own. Others, such as redis_cls, "
+        "are refused: use REDIS_URL",
     ),
     Row("REDIS_ENCODING", "honoured, for messages of the feed"),
     Row(

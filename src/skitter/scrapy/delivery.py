@@ -12,6 +12,7 @@ from skitter.engine.outbox import Batch, send_each
 from skitter.engine.quality import FoundItems
 from skitter.errors import BadURL, ServerFull
 from skitter.fetch.robots import RobotsRules
+from skitter.frontier.addresses import is_cluster_url
 from skitter.frontier.admin.items import count, put_items
 from skitter.frontier.admin.refusals import record_refusals
 from skitter.frontier.batches import finish_batch
@@ -67,7 +68,7 @@ class Delivery:
         self.sessions = SharedSessions(frontier, mailbox)
         self.pages = self.errors = self._stored = 0
         self.quality, self.figures = FoundItems("parse"), Figures()
-        self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
+        self._in_cluster = is_cluster_url(options.server.redis_url or "")
 
     async def report(self, frontier: Frontier) -> None:
         """Send figures and item quality, with each heartbeat."""
