@@ -43,12 +43,15 @@ class RedisMixin:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider: Self = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[misc]
+        spider: Any = None
         try:
+            spider = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[misc]
             spider.setup_redis(crawler)
         except UsageError as error:
-            refuse(crawler, error, spider)  # type: ignore[arg-type]
-        return spider
+            spider = spider or Spider.from_crawler(crawler, name=cls.name)  # to be closed at once
+            refuse(crawler, error, spider)
+        made: Self = spider
+        return made
 
     @cached_property
     def server(self) -> Any:
@@ -90,6 +93,8 @@ class RedisMixin:
 
     def _keys(self, default: str | None) -> tuple[str, ...]:
         named = self.redis_key if self.redis_key is not None else default or DEFAULT_KEY
+        if not isinstance(named, str | list | tuple):
+            raise UsageError(f"redis_key = {named!r} must be a key, or a list of keys.")
         several = [named] if isinstance(named, str) else list(named)
         where = "redis_key" if self.redis_key is not None else "REDIS_START_URLS_KEY"
         keys = tuple(
@@ -180,6 +185,13 @@ def _check_rules(kind: type[CrawlSpider]) -> None:
                 f"{kind.__name__}.rules[{number}] is a {what}: write Rule({what}(...)), with a "
                 "comma after it."
             )
+        for role in ("callback", "errback", "process_links", "process_request"):
+            method = getattr(rule, role, None)
+            if isinstance(method, str) and not callable(getattr(kind, method, None)):
+                raise UsageError(
+                    f"{kind.__name__}.rules[{number}] has {role}={method!r}, but {kind.__name__} "
+                    "has no such method."
+                )
     if not isinstance(kind.rules, Iterable):
         raise UsageError(
             f"{kind.__name__}.rules is a single Rule: write (Rule(...),) with a comma."
