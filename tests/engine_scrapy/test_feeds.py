@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -194,42 +195,54 @@ class Fed(RedisSpider):
 }
 
 
+@contextmanager
+def tutorial(folder, until, nodes=1):
+    """A server with a password, and nodes of the project that wait for messages."""
+    server = Node(server_binary(), folder / "server", requirepass="secret")
+    for name, text in TUTORIAL.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text.format(port=server.port))
+    ours = {name: value for name, value in os.environ.items() if "SKITTER" not in name}
+    scrapy = [sys.executable, "-m", "scrapy", "runspider", "fed.py"]
+    with running([server]), (folder / "log").open("a") as log:
+        until(server.answers)
+        started = [subprocess.Popen(scrapy, cwd=folder, stderr=log, env=ours) for _ in range(nodes)]
+        try:
+            until(lambda: (folder / "log").read_text().count("scrapy node started") == nodes)
+            yield server
+        finally:
+            for node in started:
+                node.kill()
+                node.wait()
+
+
 def test_the_lines_of_the_tutorial(shop, tmp_path, until):
     """A password and a database in settings.py, `redis-cli lpush`, `scrapy runspider`."""
-    server = Node(server_binary(), tmp_path / "server", requirepass="secret")
-    for name, text in TUTORIAL.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text.format(port=server.port))
-    cli = [
-        need("redis-cli"),
-        "-p",
-        str(server.port),
-        "-a",
-        "secret",
-        "--no-auth-warning",
-        "-n",
-        "2",
-    ]
 
     def redis_cli(*words: str) -> str:
-        return subprocess.run([*cli, *words], check=True, capture_output=True, text=True).stdout
+        login = ["-p", str(server.port), "-a", "secret", "--no-auth-warning", "-n", "2"]
+        words = (need("redis-cli"), *login, *words)
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
-    with running([server]):
-        until(server.answers)
-        log = (tmp_path / "log").open("w")
-        scrapy = [sys.executable, "-m", "scrapy", "runspider", "fed.py"]
-        ours = {name: value for name, value in os.environ.items() if "SKITTER" not in name}
-        node = subprocess.Popen(scrapy, cwd=tmp_path, stderr=log, env=ours)
-        try:
-            until(lambda: "scrapy node started" in (tmp_path / "log").read_text())
-            pushed_at = time.monotonic()
-            redis_cli("lpush", "fed:start_urls", f"{shop.url}?tutorial")
-            until(lambda: "/?tutorial" in shop.pages())
-            took_s = time.monotonic() - pushed_at
-            until(lambda: redis_cli("llen", "fed:items").strip() == "1")
-        finally:
-            node.terminate()
-            node.wait()
-            log.close()
+    with tutorial(tmp_path, until) as server:
+        pushed_at = time.monotonic()
+        redis_cli("lpush", "fed:start_urls", f"{shop.url}?tutorial")
+        until(lambda: "/?tutorial" in shop.pages())
+        took_s = time.monotonic() - pushed_at
+        until(lambda: redis_cli("llen", "fed:items").strip() == "1")
 
     assert took_s < 20, "a fifth of a second on an idle machine, two seconds with scrapy-redis"
+
+
+@pytest.mark.chaos
+def test_nodes_that_wait_for_messages_leave_the_server_alone(tmp_path, until):
+    with tutorial(tmp_path, until, nodes=3) as server:
+        time.sleep(45)  # they ask ever more rarely
+        before, at = server.ask("INFO", "stats")["total_commands_processed"], time.monotonic()
+        time.sleep(20)
+        after, seconds = (
+            server.ask("INFO", "stats")["total_commands_processed"],
+            time.monotonic() - at,
+        )
+
+    assert (after - before) / seconds / 3 < 20, "commands of scripts count too"

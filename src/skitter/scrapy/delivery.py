@@ -34,6 +34,7 @@ from skitter.scrapy.mailbox import (
     RobotsFile,
     Unsent,
 )
+from skitter.scrapy.prefetch import QUIET_S
 from skitter.urls import identify
 
 if TYPE_CHECKING:
@@ -67,11 +68,16 @@ class Delivery:
         self.departures, self.on_duplicates = departures, on_duplicates
         self.sessions = SharedSessions(frontier, mailbox)
         self.pages = self.errors = self._stored = 0
+        self._report_at = 0.0
         self.quality, self.figures = FoundItems("parse"), Figures()
         self._in_cluster = is_cluster_url(options.server.redis_url or "")
 
     async def report(self, frontier: Frontier) -> None:
-        """Send figures and item quality, with each heartbeat."""
+        """Send figures and item quality, with each heartbeat; when idle, with some of them."""
+        now = time.monotonic()
+        if self.mailbox.idle_s > QUIET_S and now < self._report_at:
+            return
+        self._report_at = now + 2 * QUIET_S
         await self.quality.send(frontier)
         exchanges = self.mailbox.exchanges
         for _ in range(len(exchanges)):

@@ -16,7 +16,7 @@ from skitter.frontier.admin.workers import ask_for_spare, heartbeats, live_worke
 from skitter.frontier.feed import take_feed
 from skitter.report import some
 from skitter.scrapy.job import KIND, dead_nodes
-from skitter.scrapy.prefetch import pause_s
+from skitter.scrapy.prefetch import QUIET_S, pause_s
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,6 +44,7 @@ class Housekeeping:
     _failing: dict[str, str] = field(default_factory=dict)  # chore -> error
     _spare: int = -1  # unknown
     _counted: int = 0  # items
+    _look_at: float = 0.0
 
     async def keep_leases(self) -> None:
         """Runs in its own task, so that no page loses its lease because a chore fails or hangs."""
@@ -68,7 +69,7 @@ class Housekeeping:
                 self.engine.call(self.calls.send_ahead)
             for chore in chores:
                 await self.attempt(chore)
-            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
+            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=4.0))
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> bool:
         """Whether it succeeded. If the server or the job is gone, the pump reports it."""
@@ -102,6 +103,9 @@ class Housekeeping:
             self.say("warning", f"lost {some(len(lost), 'lease')}: other nodes have those requests")
 
     async def look_after_others(self) -> None:
+        if self.mailbox.idle_s > QUIET_S and time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + 2 * QUIET_S
         # Including nodes that died long before this one started.
         dead = await dead_nodes(self.frontier, await heartbeats(self.frontier))
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from skitter.scrapy.options import NodeOptions
 
 IDLE_S = 0.25
-LONGEST_S = 2.0
+LONGEST_S = 4.0
+QUIET_S = 5.0  # when nothing has happened for so long, chores can wait
 
 
 def pause_s(usual_s: float, idle_s: float, *, longest_s: float) -> float:

@@ -76,7 +76,9 @@ class RedisMixin:
             self.max_idle_time = whole_setting(settings, "MAX_IDLE_TIME_BEFORE_CLOSE")
         self.max_idle_time = whole("max_idle_time", self.max_idle_time, low=0, high=10**7)
         self._schemes = settings.getlist("SKITTER_FEED_SCHEMES") or ["http", "https"]
-        self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch)
+        kinds = ("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET")
+        is_list = not any(settings.getbool(one) for one in kinds)
+        self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch, is_list)
         self.logger.info(  # type: ignore[attr-defined]
             "Reading start URLs from redis key %r (batch size: %s, encoding: %s)",
             self.redis_key,
