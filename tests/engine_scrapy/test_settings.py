@@ -12,11 +12,14 @@ from scrapy.settings import Settings
 
 from skitter import scrapy as ours
 from skitter.errors import BadOption, UsageError
+from skitter.scrapy import defaults
 from skitter.scrapy.address import server_settings
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS
+from skitter.scrapy.connection import SETTINGS_PARAMS_MAP
 from skitter.scrapy.dupefilter import NoDupeFilter, RFPDupeFilter, make_dupefilter
 from skitter.scrapy.message import request_fields
 from skitter.scrapy.options import job_name, queue_order, read_options
+from skitter.scrapy.utils import bytes_to_str, convert_bytes_to_str, is_dict
 
 
 class Books(Spider):
@@ -323,3 +326,15 @@ def test_other_keys_of_a_message_are_form_data_as_in_scrapy_redis():
 def test_a_setting_of_ours_that_does_not_exist_is_refused(name, hint):
     with pytest.raises(UsageError, match=f"there is no setting {name}: {hint}"):
         read_options(Settings({name: 3}), Books())
+
+
+def test_names_and_errors_that_code_for_scrapy_redis_relies_on():
+    assert SETTINGS_PARAMS_MAP["REDIS_DECODE_RESPONSES"] == "decode_responses"
+    assert defaults.START_URLS_KEY % {"name": "a"} == "a:start_urls"
+    assert convert_bytes_to_str({b"a": (b"b", {b"c": 1})}) == {"a": ("b", {"c": 1})}
+    assert (is_dict('"x"'), is_dict("x"), bytes_to_str(b"x")) == (True, False, "x")
+    with pytest.raises(ValueError, match="crawler"):
+        Fed().setup_redis()
+    for name, value in {"redis_key": "", "redis_batch_size": "x", "max_idle_time": "x"}.items():
+        with pytest.raises(ValueError, match=name):
+            type("Mine", (Fed,), {name: value})().setup_redis(Crawler(Fed))

@@ -23,6 +23,7 @@ parsing                 settings as numbers, keys and encodings
 callbacks               methods that a message may name
 message                 the fields of a feed message
 connection              Redis clients for user code
+defaults, utils         names of scrapy-redis for user code
 local                   commands that look at a page without crawling
 rejected                items that a pipeline failed on
 adopt, pickled          takes over a scrapy-redis queue

@@ -202,6 +202,14 @@ METHODS = (
         "get_redis, get_redis_from_settings, from_settings",
         "honoured, in skitter.scrapy.connection: a blocking client of redis-py",
     ),
+    Row(
+        "SETTINGS_PARAMS_MAP, defaults, utils",
+        "honoured, in skitter.scrapy.connection, skitter.scrapy.defaults and skitter.scrapy.utils",
+    ),
+    Row(
+        "queue.Base, picklecompat, and constructors that take a server and a key",
+        "not needed: the frontier takes the place of these internals, and queue classes are names",
+    ),
     Row("RedisPipeline.item_key", "honoured if overridden"),
     Row(
         "RedisPipeline._process_item",

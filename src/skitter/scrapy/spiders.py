@@ -18,7 +18,7 @@ from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.lookup import scheduler_of
 from skitter.scrapy.message import request_fields
-from skitter.scrapy.parsing import encoding, fill, whole, whole_setting
+from skitter.scrapy.parsing import Unusable, encoding, fill, whole, whole_setting
 from skitter.scrapy.refused import refuse
 from skitter.scrapy.scheduler import Scheduler
 
@@ -65,7 +65,7 @@ class RedisMixin:
         refuse_overrides(type(self), RedisMixin, SPIDER)
         crawler = crawler or getattr(self, "crawler", None)
         if crawler is None:
-            raise UsageError("setup_redis needs the crawler: call it in or after from_crawler.")
+            raise Unusable("setup_redis needs the crawler: call it in or after from_crawler.")
         settings = crawler.settings
         batch = self.redis_batch_size = self._batch_size(settings)
         named = ("redis_encoding", self.redis_encoding)
@@ -96,14 +96,14 @@ class RedisMixin:
     def _keys(self, default: str | None) -> tuple[str, ...]:
         named = self.redis_key if self.redis_key is not None else default or DEFAULT_KEY
         if not isinstance(named, str | list | tuple):
-            raise UsageError(f"redis_key = {named!r} must be a key, or a list of keys.")
+            raise Unusable(f"redis_key = {named!r} must be a key, or a list of keys.")
         several = [named] if isinstance(named, str) else list(named)
         where = "redis_key" if self.redis_key is not None else "REDIS_START_URLS_KEY"
         keys = tuple(
             dict.fromkeys(fill(where, str(one).strip(), name=self.name) for one in several)
         )
         if not keys or not all(keys):
-            raise UsageError(f"redis_key = {self.redis_key!r} is empty: name the key of the feed.")
+            raise Unusable(f"redis_key = {self.redis_key!r} is empty: name the key of the feed.")
         self.redis_key = keys[0] if isinstance(named, str) else list(keys)
         return keys
 
