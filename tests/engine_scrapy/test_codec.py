@@ -196,6 +196,12 @@ def test_a_shorter_way_that_was_found_since_is_what_the_spider_sees(spider):
     assert again.meta["depth"] == 2
 
 
+@pytest.mark.parametrize("moment", ["tomorrow", True, float("nan"), date(2026, 1, 1)])
+def test_a_moment_that_is_none_is_refused(travel, moment):
+    with pytest.raises(UsageError, match=r"^meta\['not_before'\] = .* must be a datetime, or"):
+        travel(Request("https://shop.test/", meta={"not_before": moment}))
+
+
 def test_a_queue_without_priorities_has_none(spider):
     codec = Codec(spider, host_of, ranked=False)
 

@@ -268,3 +268,41 @@ class Futile(scrapy.Spider):
         for n in range(3):
             yield scrapy.Request(f"{url}?{{n}}", meta={{"it": object()}})
 """
+
+
+LATER = """
+import time
+from datetime import UTC, datetime, timedelta
+
+import scrapy
+
+
+class Later(scrapy.Spider):
+    name = "later"
+    custom_settings = {{"ROBOTSTXT_OBEY": False}}
+
+    async def start(self):
+        later = datetime.now(UTC) + timedelta(seconds=4)
+        yield scrapy.Request("{url}?later", meta={{"not_before": later}})
+        yield scrapy.Request("{url}?past", meta={{"not_before": 1.5}})
+        yield scrapy.Request("{url}?now")
+
+    def parse(self, response):
+        moment = response.meta.get("not_before", 0)
+        moment = moment.timestamp() if hasattr(moment, "hour") else 0
+        yield {{"upc": response.url, "early_s": moment - time.time()}}
+"""
+
+
+def test_a_request_is_not_sent_before_its_time(open_shop, make_cluster, until):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    file = cluster.folder / "later.py"
+    file.write_text(LATER.format(url=shop.url))
+    nodes = [cluster.start("runspider", str(file)) for _ in range(2)]
+
+    assert [node.finish() for node in nodes] == ["finished", "finished"]
+
+    assert sorted(shop.pages(), key=len) == ["/?now", "/?past", "/?later"]
+    assert all(item["early_s"] <= 0.1 for item in cluster.items())
+    cluster.assert_accounted_for()

@@ -7,7 +7,9 @@ rest is only for Scrapy and goes into `meta`, without default values.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -153,6 +155,8 @@ class Codec:
             rest["dont_filter"] = True
         if jar := jar_name(request.meta.get("cookiejar")):
             rest["jar"] = jar
+        if (moment := request.meta.get("not_before")) is not None:
+            rest["not_before"] = _moment(moment)
         if type(request) is not ScrapyRequest:
             rest["class"] = name_of(type(request))
         return rest
@@ -210,6 +214,17 @@ def jar_name(cookiejar: Any) -> str:
     if len(name) > 100:
         name = hashlib.sha256(name.encode()).hexdigest()
     return name if is_text else f":{name}"
+
+
+def _moment(value: Any) -> float:
+    """`meta["not_before"]` as seconds since the epoch. Raises UsageError."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise UsageError(
+        f"meta['not_before'] = {value!r} must be a datetime, or seconds since the epoch."
+    )
 
 
 def own_types(settings: BaseSettings) -> dict[type, Kind]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 IDLE_S = 0.25
 LONGEST_S = 4.0
+YEAR_S = 365 * 86_400.0
 QUIET_S = 5.0  # when nothing has happened for so long, chores can wait
 
 
@@ -33,6 +34,12 @@ def pause_s(usual_s: float, idle_s: float, *, longest_s: float) -> float:
 def is_done(stats: Stats) -> bool:
     """Nothing is left for any node, or nothing was ever added."""
     return stats.crawled or not stats.seen
+
+
+def _moment_of(lease: Lease) -> float:
+    """When it may be sent at the earliest, in seconds since the epoch; 0: at any time."""
+    moment = lease.request.meta.get("not_before")
+    return moment if isinstance(moment, float) else 0.0
 
 
 class Prefetch:
@@ -65,6 +72,7 @@ class Prefetch:
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
             wanted = await self._identified(await self._without_excluded(leased.leases))
+            wanted = await self._without_early(wanted)
             await self._sessions.open(wanted)
             self.mailbox.ready.extend(wanted)
             if self.options.prefetch:
@@ -88,6 +96,17 @@ class Prefetch:
         if excluded:
             await self.frontier.bury(excluded)
         return kept
+
+    async def _without_early(self, leases: list[Lease]) -> list[Lease]:
+        """Put off what is not to be sent before a later time."""
+        moments = [_moment_of(lease) for lease in leases]
+        if not any(moments):
+            return leases
+        now = await self.frontier.server_time()
+        for lease, moment in zip(leases, moments, strict=True):
+            if moment > now:
+                await self.frontier.release([lease], after_s=min(moment - now, YEAR_S))
+        return [one for one, moment in zip(leases, moments, strict=True) if moment <= now]
 
     async def _identified(self, leases: Sequence[Lease]) -> list[Lease]:
         """Without those that were added before a node had told how pages are identified. They are
