@@ -142,6 +142,10 @@ OURS = {
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),
     "SKITTER_ALLOWED_HOSTS": ("", "exceptions to that: names, with or without a port"),
     "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` of a request may name; `*`: any'),
+    "SKITTER_LIMITS_PER": (
+        "job",
+        "whether delays and limits per domain hold for all nodes together, or for each `node`",
+    ),
     "SKITTER_META_TYPES": (
         "",
         "how to send values of your own types in `meta`: `{class: (to_plain, from_plain)}`",

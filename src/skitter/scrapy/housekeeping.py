@@ -16,6 +16,7 @@ from skitter.frontier.admin.workers import ask_for_spare, heartbeats, live_worke
 from skitter.frontier.feed import take_feed
 from skitter.report import some
 from skitter.scrapy.job import KIND, dead_nodes
+from skitter.scrapy.options import MAX_IN_FLIGHT
 from skitter.scrapy.prefetch import QUIET_S, pause_s
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Housekeeping:
     _spare: int = -1  # unknown
     _counted: int = 0  # items
     _look_at: float = 0.0
+    _has_told: bool = False  # of the limits
 
     async def keep_leases(self) -> None:
         """Runs in its own task, so that no page loses its lease because a chore fails or hangs."""
@@ -112,6 +114,20 @@ class Housekeeping:
             self.say("warning", f"took over {some(taken, 'request')} from a node that died")
         everybody = await live_workers(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
+        if self.prefetch.nodes > 1 and not self._has_told:
+            self._has_told = True
+            self._tell_of_limits(self.prefetch.nodes)
+
+    def _tell_of_limits(self, nodes: int) -> None:
+        """Those who come from scrapy-redis expect them for each node."""
+        limit = self.options.politeness.max_in_flight
+        if self.options.limits_per == "job" and limit < MAX_IN_FLIGHT:
+            self.say(
+                "info",
+                f"{nodes} nodes share the limits of a domain: {limit} requests at a time, not "
+                f"{nodes * limit}. Multiply CONCURRENT_REQUESTS_PER_DOMAIN by your nodes for more, "
+                "or set SKITTER_LIMITS_PER = 'node'.",
+            )
 
     async def share_or_spare(self) -> None:
         """A lone node may hold more requests than may be in flight: Scrapy's slots enforce that
