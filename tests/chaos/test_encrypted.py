@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from chaos.rig import assert_clean, finished, once, results, rude, until
-from chaos.servers import Node, free_ports, running
+from chaos.servers import Node, free_ports, join, running
 from chaos.worker import pages
 from needs import need
-from skitter.errors import ServerUnreachable
+from skitter.errors import BadOption, ServerUnreachable, SkitterError
 from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.batches import finish_batch, take_batch
+from skitter.frontier.blocking import blocking_client
 from skitter.frontier.connection import connect
 from skitter.model import Request
 
@@ -34,22 +37,23 @@ def sign(directory: Path) -> tuple[Path, Path]:
     return key, certificate
 
 
+def tls(directory: Path) -> tuple[dict[str, str], str]:
+    """Options of a server, and what a URL needs to trust it."""
+    key, certificate = sign(directory)
+    [port] = free_ports(1)
+    files = {"cert": certificate, "key": key, "ca-cert": certificate}
+    options = {f"tls-{name}-file": str(file) for name, file in files.items()}
+    options |= {"tls-port": str(port), "tls-auth-clients": "no"}
+    return options, f"ssl_ca_certs={certificate}"
+
+
 @pytest.fixture
 async def encrypted(tmp_path) -> AsyncIterator[str]:
     """The URL of a server whose certificate is signed by nobody but itself."""
-    redis = need("redis-server")
-    key, certificate = await asyncio.to_thread(sign, tmp_path)
-    [port] = free_ports(1)
-    options = {
-        "tls-port": str(port),
-        "tls-cert-file": str(certificate),
-        "tls-key-file": str(key),
-        "tls-ca-cert-file": str(certificate),
-        "tls-auth-clients": "no",
-    }
-    with running([Node(redis, tmp_path / "redis", **options)]) as [one]:
+    options, query = await asyncio.to_thread(tls, tmp_path)
+    with running([Node(need("redis-server"), tmp_path / "redis", **options)]) as [one]:
         await until(one.answers, what="Redis answers", within_s=30)
-        yield f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificate}"
+        yield f"rediss://127.0.0.1:{options['tls-port']}/0?{query}"
 
 
 async def test_a_crawl_over_tls(encrypted, fleet, job):
@@ -66,4 +70,70 @@ async def test_a_crawl_over_tls(encrypted, fleet, job):
 async def test_a_certificate_that_nobody_signed_is_refused_with_a_sentence(encrypted):
     with pytest.raises(ServerUnreachable, match="certificate verify failed"):
         async with connect(encrypted.partition("?")[0]):
+            pass
+
+
+async def fetch_a_feed(url: str, job: str) -> list[bytes]:
+    """A crawl's first steps, and messages of a key in some slot."""
+    async with connect(url) as server:
+        frontier = await create_job(server, job, options=rude())
+        await frontier.add([Request(url="https://a.test/")])
+        assert len((await frontier.lease(1)).leases) == 1
+        await server.command("LPUSH", f"{job}:start_urls", "one")
+        batch = await take_batch(frontier, ["elsewhere", f"{job}:start_urls"], limit=5)
+        assert batch is not None
+        await finish_batch(frontier, name=batch.name, place=batch.place)
+        with closing(await asyncio.to_thread(blocking_client, url)) as client:
+            assert await asyncio.to_thread(client.exists, batch.place) == 0
+        return batch.texts
+
+
+async def test_a_cluster_over_tls(tmp_path, job):
+    options, query = await asyncio.to_thread(tls, tmp_path)
+    options |= {"cluster-enabled": "yes", "tls-cluster": "yes"}
+    with running([Node(need("redis-server"), tmp_path / "redis", **options)]) as nodes:
+        await join(nodes)
+
+        url = f"rediss+cluster://127.0.0.1:{options['tls-port']}?{query}"
+
+        assert await fetch_a_feed(url, job) == [b"one"]
+
+
+async def test_sentinels_over_tls_with_a_password_of_their_own(tmp_path, job):
+    options, query = await asyncio.to_thread(tls, tmp_path)
+    server, port = need("redis-server"), options["tls-port"]
+    master = Node(server, tmp_path / "redis", **options, requirepass="of-server")
+    [sentinel_port] = free_ports(1)
+    lines = [f"{name} {value}" for name, value in options.items() if name != "tls-port"]
+    lines += [f"tls-port {sentinel_port}", "port 0", "tls-replication yes", f"dir {tmp_path}"]
+    lines += ["requirepass of-sentinel", f"sentinel monitor main 127.0.0.1 {port} 1"]
+    lines += ["sentinel auth-pass main of-server"]
+    (tmp_path / "sentinel.conf").write_text("\n".join(lines) + "\n")
+    sentinel = Node(server, tmp_path / "sentinel")
+    sentinel._program = [server, str(tmp_path / "sentinel.conf"), "--sentinel"]
+    url = f"rediss+sentinel://:of-server@127.0.0.1:{sentinel_port}/main"
+    with running([master, sentinel]):
+        await until(master.answers, what="the master answers", within_s=30)
+        whole = f"{url}?{query}&sentinel_password=of-sentinel"
+        await until(lambda: answers(whole), what="the sentinel knows the master", within_s=30)
+
+        assert await fetch_a_feed(whole, job) == [b"one"]
+        with pytest.raises(SkitterError, match=r"sentinel|login"):
+            async with connect(f"{url}?{query}"):
+                pass
+
+
+async def answers(url: str) -> bool:
+    try:
+        async with connect(url):
+            return True
+    except SkitterError:
+        return False
+
+
+@pytest.mark.parametrize("query", ["ssl_ca_certs=/c", "sentinel_pasword=x"])
+async def test_what_means_nothing_in_the_address_of_sentinels_is_refused(query):
+    name = query.partition("=")[0]
+    with pytest.raises(BadOption, match=f"{name} means nothing here"):
+        async with connect(f"redis+sentinel://127.0.0.1:1/main?{query}"):
             pass

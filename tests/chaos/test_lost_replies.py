@@ -139,6 +139,7 @@ async def _tell_of_the_web(
     session: dict[str, Any] = {"name": "a.test/", "number": 1, "claim": "me"}
     await tell(await call("claim_login", **session, ttl_ms=900))
     await tell(await call("end_login", ["c:a", b"1"], **session, reason="", rest_ms=5))
+    await tell(await call("note_sessions", [encode({"name": "a.test/", "fields": ["c:b", "2"]})]))
     await tell(await call("trap", [lease.fingerprint, lease.token, 7, 0]))
     await tell(await call("free_trapped", at_most=2))
     await tell(await call("refuse", ["7", "scope", b"x", "8", "robots", b"y"], keep=4))

@@ -20,6 +20,7 @@ from skitter.frontier.admin.jobs import note_fingerprinter
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.identities import SCRAPY, scrapy_identity
 from skitter.model import Completion, Request, State
+from skitter.scrapy.cookies import SharedSessions
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
 from skitter.scrapy.node import Node
@@ -39,7 +40,9 @@ def node(frontier, job) -> Node:
     options = read_options(Settings({"SKITTER_LEASE_S": 0.2, "SKITTER_JOB": job}), Books())
     node = Node(options, Mailbox(), engine, EngineCalls(), feed=None)
     node.frontier = frontier
-    node.prefetch = Prefetch(frontier, options, node.mailbox)
+    node.prefetch = Prefetch(
+        frontier, options, node.mailbox, SharedSessions(frontier, node.mailbox)
+    )
     node.housekeeping = Housekeeping(
         frontier=frontier,
         options=options,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from functools import partial
 
@@ -178,3 +179,130 @@ def test_a_second_run_of_a_job_that_persists_asks_again_only_for_where_it_begins
 
     assert shop.pages()[asked:] == ["/"]
     cluster.assert_complete()
+
+
+TYPES = """
+from pathlib import Path
+from uuid import UUID
+
+import scrapy
+from scrapy_playwright.page import PageMethod
+
+
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+class Typed(scrapy.Spider):
+    name = "typed"
+    start_urls = ["{url}"]
+    custom_settings = {{
+        "ROBOTSTXT_OBEY": False,
+        "SKITTER_META_TYPES": {{Point: (lambda one: [one.x, one.y], lambda two: Point(*two))}},
+    }}
+
+    def parse(self, response):
+        values = [UUID(int=1), Path("/a"), Point(1, 2), PageMethod("click", "a", timeout=9)]
+        for n in range(20):
+            meta = {{"n": n, "from": response, "values": values}}
+            yield scrapy.Request(f"{url}?{{n}}", self.typed, meta=meta)
+
+    def typed(self, response):
+        meta = response.meta
+        *_, point, click = meta["values"]
+        kinds = [type(one).__name__ for one in meta["values"]] + [meta["from"].css("a").get()[:2]]
+        yield {{"upc": meta["n"], "kinds": kinds, "args": [point.y, click.args, click.kwargs]}}
+"""
+#: As scrapy-playwright 0.0.43 has it.
+PLAYWRIGHT = """
+class PageMethod:
+    def __init__(self, method, *args, **kwargs):
+        self.method, self.args, self.kwargs, self.result = method, args, kwargs, None
+"""
+
+
+def test_values_of_many_types_reach_the_other_node(open_shop, make_cluster, until):
+    shop = open_shop(books=50, latency_s=0.1)
+    cluster = make_cluster(shop)
+    (cluster.folder / "scrapy_playwright").mkdir()
+    (cluster.folder / "scrapy_playwright" / "page.py").write_text(PLAYWRIGHT)
+    file = cluster.folder / "typed.py"
+    file.write_text(TYPES.format(url=shop.url))
+    cluster.create_paused()
+    nodes = [cluster.start("runspider", str(file), CONCURRENT_REQUESTS=2) for _ in range(2)]
+    until(lambda: len(cluster.ask(live_workers)) == 2)
+    cluster.set_state(State.RUNNING)
+
+    assert [node.finish() for node in nodes] == ["finished", "finished"]
+    assert [one.pop("upc") for one in sorted(cluster.items(), key=lambda item: item["upc"])] == [
+        *range(20)
+    ]
+    kinds = ["UUID", "PosixPath", "Point", "PageMethod", "<a"]
+    expected = {"kinds": kinds, "args": [2, ["a"], {"timeout": 9}]}
+    assert all({**one, "upc": 0} == {**expected, "upc": 0} for one in cluster.items())
+    assert min(node.stat("scheduler/dequeued") for node in nodes) > 0
+
+
+def test_a_crawl_of_which_every_request_died_says_why_and_exits_with_1(open_shop, make_cluster):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    file = cluster.folder / "futile.py"
+    file.write_text(FUTILE.format(url=shop.url))
+
+    assert cluster.start("runspider", str(file)).finish(code=1) == "finished"
+
+    [said] = re.findall("all 3 requests became dead letters, .*", cluster.nodes[0].log)
+    assert said.startswith(f"all 3 requests became dead letters, GET {shop.url}?")
+    assert "because: meta['it'] is a builtins.object" in said
+
+
+FUTILE = """
+import scrapy
+
+
+class Futile(scrapy.Spider):
+    name = "futile"
+
+    async def start(self):
+        for n in range(3):
+            yield scrapy.Request(f"{url}?{{n}}", meta={{"it": object()}})
+"""
+
+
+LATER = """
+import time
+from datetime import UTC, datetime, timedelta
+
+import scrapy
+
+
+class Later(scrapy.Spider):
+    name = "later"
+    custom_settings = {{"ROBOTSTXT_OBEY": False}}
+
+    async def start(self):
+        later = datetime.now(UTC) + timedelta(seconds=4)
+        yield scrapy.Request("{url}?later", meta={{"not_before": later}})
+        yield scrapy.Request("{url}?past", meta={{"not_before": 1.5}})
+        yield scrapy.Request("{url}?now")
+
+    def parse(self, response):
+        moment = response.meta.get("not_before", 0)
+        moment = moment.timestamp() if hasattr(moment, "hour") else 0
+        yield {{"upc": response.url, "early_s": moment - time.time()}}
+"""
+
+
+def test_a_request_is_not_sent_before_its_time(open_shop, make_cluster, until):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    file = cluster.folder / "later.py"
+    file.write_text(LATER.format(url=shop.url))
+    nodes = [cluster.start("runspider", str(file)) for _ in range(2)]
+
+    assert [node.finish() for node in nodes] == ["finished", "finished"]
+
+    assert sorted(shop.pages(), key=len) == ["/?now", "/?past", "/?later"]
+    assert all(item["early_s"] <= 0.1 for item in cluster.items())
+    cluster.assert_accounted_for()

@@ -235,6 +235,10 @@ def test_what_nobody_would_call_of_a_scheduler_is_refused_by_name(caplog):
         ((LinkExtractor(),), r"rules\[0\] is a LinkExtractor: write Rule\(LinkExtractor\(...\)\)"),
         ((Rule(LinkExtractor()), LinkExtractor()), r"rules\[1\] is a LinkExtractor"),
         (LinkExtractor(), r"rules\[0\] is a LinkExtractor"),
+        (
+            (Rule(LinkExtractor(), callback="parse_bok"),),
+            "rules.*callback='parse_bok', but Mine has no such",
+        ),
         (Rule(LinkExtractor()), r"rules is a single Rule: write \(Rule\(...\),\)"),
     ],
 )
@@ -242,4 +246,4 @@ def test_a_bare_link_extractor_is_answered_with_what_to_write(rules, sentence):
     kind = type("Mine", (RedisCrawlSpider,), {"name": "mine", "rules": rules})
 
     with pytest.raises(UsageError, match=f"Mine.{sentence}"):
-        spider_of(kind)
+        kind()

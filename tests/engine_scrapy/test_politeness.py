@@ -7,12 +7,15 @@ import asyncio
 import pytest
 
 from crawl.clocked import clocked_site
+from shops import silenced
 from skitter.explain import explain_url
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.quality import read_quality
+from skitter.frontier.admin.workers import live_workers
 from skitter.frontier.audit.politeness import audit_politeness
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import connect
+from skitter.model import State
 from skitter.quality import total
 from skitter.scrapy.answers import AGAIN
 
@@ -112,3 +115,49 @@ async def test_a_block_page_is_an_incident_and_its_host_rests(open_shop, make_cl
     assert dead.last_error == "blocked by Cloudflare: 403 Forbidden"
     found = total(history.windows)
     assert (found.pages, found.blocked) == (2, 2)
+
+
+def test_limits_of_a_domain_hold_for_all_nodes_or_for_each(open_shop, make_cluster, until):
+    """Both nodes are held at their first pages, and how many have arrived is counted."""
+    arrived = {}
+    for per in ("job", "node"):
+        shop = open_shop(books=50)
+        cluster = make_cluster(shop)
+        cluster.create_paused()
+        file = cluster.folder / "many.py"
+        file.write_text(MANY.format(url=shop.url))
+        limits = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "SKITTER_LIMITS_PER": per}
+        nodes = [cluster.start("runspider", str(file), **limits) for _ in range(2)]
+        until(lambda cluster=cluster: len(cluster.ask(live_workers)) == 2)
+        until(lambda cluster=cluster: cluster.stats().pending == 40)
+        with silenced(shop.url):
+            cluster.set_state(State.RUNNING)
+            until(
+                lambda cluster=cluster, per=per: (
+                    cluster.stats().leased >= {"job": 2, "node": 8}[per]
+                )
+            )
+            arrived[per] = cluster.stats().leased
+        assert [node.finish() for node in nodes] == ["finished", "finished"]
+        said = [node for node in nodes if "2 nodes share the limits of a domain: 2" in node.log]
+        assert bool(said) == (per == "job")
+        assert len(shop.pages()) == 40
+
+    assert arrived["job"] == 2
+
+
+MANY = """
+import scrapy
+
+
+class Many(scrapy.Spider):
+    name = "many"
+    custom_settings = {{"ROBOTSTXT_OBEY": False}}
+
+    async def start(self):
+        for n in range(40):
+            yield scrapy.Request(f"{url}?{{n}}")
+
+    def parse(self, response):
+        pass
+"""

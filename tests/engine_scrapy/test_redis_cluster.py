@@ -42,3 +42,21 @@ def test_two_nodes_crawl_the_shop_on_a_cluster(cluster_url, open_shop, make_clus
     cluster.assert_complete()
     scraped = cluster.command("HGET", f"{cluster.job}:stats", "item_scraped_count")
     assert int(scraped) == len(cluster.items())
+
+
+def test_a_feed_is_read_wherever_its_keys_are(cluster_url, open_shop, make_cluster):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop, url=cluster_url)
+    for n in range(20):
+        cluster.push(f"{shop.url}?{n}")
+    tagged = f"feed:{{{cluster.job}}}"
+    cluster.command("ZADD", tagged, 3, f"{shop.url}?scored")
+    idle = {"SCHEDULER_PERSIST": True, "MAX_IDLE_TIME_BEFORE_CLOSE": 2}
+
+    nodes = [cluster.run_odd("fed", **idle) for _ in range(2)]
+    other = cluster.run_odd("fed", **idle, REDIS_START_URLS_KEY=tagged)
+
+    assert {node.finish() for node in (*nodes, other)} == {"finished"}
+    assert sorted(shop.pages()) == sorted([f"/?{n}" for n in range(20)] + ["/?scored"])
+    assert cluster.dead() == {}
+    cluster.assert_accounted_for()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -10,11 +12,14 @@ from scrapy.settings import Settings
 
 from skitter import scrapy as ours
 from skitter.errors import BadOption, UsageError
+from skitter.scrapy import defaults
 from skitter.scrapy.address import server_settings
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS
+from skitter.scrapy.connection import SETTINGS_PARAMS_MAP
 from skitter.scrapy.dupefilter import NoDupeFilter, RFPDupeFilter, make_dupefilter
 from skitter.scrapy.message import request_fields
 from skitter.scrapy.options import job_name, queue_order, read_options
+from skitter.scrapy.utils import bytes_to_str, convert_bytes_to_str, is_dict
 
 
 class Books(Spider):
@@ -45,6 +50,21 @@ def url_of(**settings):
         ({"REDIS_PARAMS": {"unix_socket_path": "/s", "username": "u"}}, "unix://u:@/s?db=0"),
         ({"REDIS_URL": "redis://a", "REDIS_PARAMS": {"password": "x"}}, "redis://:x@a"),
         ({"REDIS_URL": "redis://y@a", "REDIS_PARAMS": {"password": "x"}}, "redis://y@a"),
+        ({"REDIS_URL": "redis://a:1", "REDIS_DB": 2}, "redis://a:1/2"),
+        ({"REDIS_URL": "redis://a:1/", "REDIS_PARAMS": {"db": 2}}, "redis://a:1/2"),
+        ({"REDIS_URL": "redis://a:1/3", "REDIS_DB": 2}, "redis://a:1/3"),
+        ({"REDIS_URL": "redis://a?db=3", "REDIS_DB": 2}, "redis://a?db=3"),
+        ({"REDIS_URL": "unix:///s", "REDIS_DB": 2}, "unix:///s?db=2"),
+        ({"REDIS_URL": "redis+sentinel://a/main", "REDIS_DB": 2}, "redis+sentinel://a/main/2"),
+        ({"REDIS_URL": "redis+cluster://a", "REDIS_DB": 0}, "redis+cluster://a"),
+        ({"REDIS_URL": "rediss://a", "REDIS_PARAMS": {"ssl_cert_reqs": None}},
+         "rediss://a?ssl_cert_reqs=none"),
+        ({"REDIS_URL": "rediss://a?ssl_ca_certs=/d",
+          "REDIS_PARAMS": {"ssl_ca_certs": "/c", "ssl_check_hostname": False}},
+         "rediss://a?ssl_ca_certs=/d&ssl_check_hostname=False"),
+        ({"REDIS_URL": "redis+cluster://a", "REDIS_PARAMS": {"ssl": True}}, "rediss+cluster://a"),
+        ({"REDIS_PARAMS": {"ssl": True, "ssl_cert_reqs": ssl.CERT_NONE}},
+         "rediss://localhost:6379/0?ssl_cert_reqs=none"),
     ],
 )  # fmt: skip
 def test_the_server_is_found_as_scrapy_redis_finds_it(settings, url):
@@ -62,6 +82,7 @@ def test_without_a_word_about_redis_the_environment_decides(monkeypatch, tmp_pat
     [
         ({"REDIS_URL": "http://a"}, "REDIS_URL"),
         ({"REDIS_URL": "redis://a:port"}, "REDIS_URL"),
+        ({"REDIS_URL": "redis://[a", "REDIS_DB": 2}, "REDIS_URL"),
         ({"REDIS_HOST": "a", "REDIS_PORT": "port"}, "REDIS_HOST with REDIS_PORT"),
     ],
 )
@@ -82,6 +103,9 @@ def test_a_client_class_is_refused_with_what_to_use_instead():
         ({"SCHEDULER_DUPEFILTER_CLASS": "x"}, "use DUPEFILTER_CLASS"),
         ({"SCHEDULER_DUPEFILTER_KEY": "all:seen"}, "use SKITTER_JOB"),
         ({"REDIS_DECODE_RESPONSES": True}, "leave it out"),
+        ({"REDIS_URL": "redis+cluster://a", "REDIS_DB": 2}, "a cluster has no database 2"),
+        ({"REDIS_URL": "redis://a", "REDIS_PARAMS": {"ssl_ca_certs": "/c"}}, "needs TLS"),
+        ({"REDIS_PARAMS": {"ssl_validate_ocsp": True}}, "cannot be honoured"),
         ({"SCHEDULER_QUEUE_CLASS": "my.Queue"}, "skitter.scrapy.PriorityQueue"),
     ],
 )
@@ -302,3 +326,15 @@ def test_other_keys_of_a_message_are_form_data_as_in_scrapy_redis():
 def test_a_setting_of_ours_that_does_not_exist_is_refused(name, hint):
     with pytest.raises(UsageError, match=f"there is no setting {name}: {hint}"):
         read_options(Settings({name: 3}), Books())
+
+
+def test_names_and_errors_that_code_for_scrapy_redis_relies_on():
+    assert SETTINGS_PARAMS_MAP["REDIS_DECODE_RESPONSES"] == "decode_responses"
+    assert defaults.START_URLS_KEY % {"name": "a"} == "a:start_urls"
+    assert convert_bytes_to_str({b"a": (b"b", {b"c": 1})}) == {"a": ("b", {"c": 1})}
+    assert (is_dict('"x"'), is_dict("x"), bytes_to_str(b"x")) == (True, False, "x")
+    with pytest.raises(ValueError, match="crawler"):
+        Fed().setup_redis()
+    for name, value in {"redis_key": "", "redis_batch_size": "x", "max_idle_time": "x"}.items():
+        with pytest.raises(ValueError, match=name):
+            type("Mine", (Fed,), {name: value})().setup_redis(Crawler(Fed))

@@ -173,6 +173,33 @@ def test_a_mistake_in_a_fed_spider_is_one_line_and_an_exit_code(open_shop, make_
         cluster.stats()
 
 
+def test_a_mistake_in_the_class_of_a_fed_spider_is_one_line_and_an_exit_code(
+    open_shop, make_cluster
+):
+    cluster = make_cluster(open_shop(books=50))
+    file = cluster.folder / "mistaken.py"
+    file.write_text(MISTAKEN)
+
+    node = cluster.start("runspider", str(file))
+
+    assert node.finish(code=1) == "skitter_refused"
+    [line] = [one for one in node.log.splitlines() if "ERROR" in one]
+    assert "Mistaken.rules[0] is a LinkExtractor: write Rule(LinkExtractor(...))" in line
+    assert "Traceback" not in node.log
+
+
+MISTAKEN = """
+from scrapy.linkextractors import LinkExtractor
+
+from skitter.scrapy import RedisCrawlSpider
+
+
+class Mistaken(RedisCrawlSpider):
+    name = "mistaken"
+    rules = (LinkExtractor(),)
+"""
+
+
 def test_a_scrapy_that_cannot_close_quietly_gets_the_error_itself(monkeypatch):
     monkeypatch.setattr("skitter.scrapy.refused.CLOSES_QUIETLY", False)
     opened: Deferred[Any] = Deferred()

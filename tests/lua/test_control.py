@@ -6,6 +6,7 @@ from skitter.errors import JobMissing
 from skitter.frontier.admin.control import configure, set_state
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.scripts import Code
+from skitter.frontier.wire import encode
 from skitter.model import State
 from skitter.settings import JobOptions, Limits, Politeness
 
@@ -153,6 +154,7 @@ VERBS: Any = {
         [],
         {"name": "a.test/", "number": 1, "claim": "me", "reason": "", "rest_ms": 9},
     ),
+    "note_sessions": ([(encode({"name": "a.test/", "fields": ["c:a", "1"]}),)], {}),
     "group": ([], {"name": "load"}),
     "stats": ([], {}),
 }

@@ -9,7 +9,7 @@ def take(raw):
 
     async def take(*keys, limit=2, ttl_ms=1000):
         answer = await raw.shard.call("feed", list(keys), limit=limit, ttl_ms=ttl_ms)
-        return (answer[0], answer[1:]) if answer else None
+        return (answer[0], answer[2:]) if answer else None
 
     return take
 
@@ -40,6 +40,15 @@ async def test_a_set_and_a_zset_are_read_too_the_highest_score_first(raw, take, 
     await raw.shard.server.command("ZADD", key, 1, "low", 3, "high", 2, "mid")
     assert (await take(key))[1] == [b"high", b"mid"]
     assert (await take(key))[1] == [b"low"]
+
+
+async def test_scores_are_told_and_kept(raw, take, key, clock):
+    await raw.shard.server.command("ZADD", key, 1, "low", 2.5, "high")
+    first = await raw.shard.call("feed", [key], limit=2, ttl_ms=1000)
+    clock.advance(2)
+
+    assert first[1:] == [b"2.5 1", b"high", b"low"]
+    assert await raw.shard.call("feed", [key], limit=2, ttl_ms=1000) == first
 
 
 async def test_the_first_key_that_has_messages_is_read(raw, take, key):

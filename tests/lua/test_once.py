@@ -80,14 +80,15 @@ CALLS: Any = {
     "record": lambda t: ([("a.test 1 0 9 9 x",)], {}),
     "depart": lambda t: ([("a.test", 0, 100, 5000, 0), ("a.test", 0, -1, 5000, 0)], {}),
     "bury_messages": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
+    "note_sessions": lambda t: ([(encode({"name": "a.test/", "fields": ["c:a", "1"]}),)], {}),
 }
 CALLS |= {
-    "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
     "adopt": lambda t: ([("9",), ("5",)], {}),
     "unload": lambda t: ([("1-1",), ("1-2",)], {"name": "load", "stored": 1, "updated": 1}),
 }
 #: These set values, or let them only grow: the same again is the same again.
 IDEMPOTENT: Any = {
+    "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
     "take_routes": lambda t: ([("place", "gate", "3 250 9 -1 -1", "10 2")], {"ttl_ms": 5000}),
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
     "beat": lambda t: ([], {"name": "w1", "message": b"x"}),

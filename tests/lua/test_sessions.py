@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.frontier.wire import encode
+
 LIMITS = {"size": 1, "uses": -1, "errors": 3, "age_ms": -1, "chance": 0}
 
 
@@ -126,3 +128,13 @@ async def test_all_of_it_expires(raw):
     for name, member in (("sessions", None), ("pool", "a.test/"), ("session", "a.test//1")):
         ttl = await raw.shard.server.command("PTTL", raw.shard.keys.key(name, member))
         assert 0 < ttl <= 86_400_000
+
+
+async def test_what_is_noted_without_a_lease_starts_a_session_and_changes_it(raw):
+    first = encode({"name": "a.test/", "fields": ["c:x", "1", "c:y", "2"]})
+    await raw.shard.call("note_sessions", [first])
+    await raw.shard.call("note_sessions", [encode({"name": "a.test/", "gone": ["c:x"]})])
+
+    [(number, version, fields)] = await open_sessions(raw, ("a.test/", 0))
+    assert (number, version) == (1, 2)
+    assert fields == {b"c:y": b"2", b"v": b"2"}

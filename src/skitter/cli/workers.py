@@ -171,13 +171,14 @@ def scale(
     """
     requested = _parse_workers(workers)
 
-    async def work(frontier: Frontier) -> tuple[int | None, list[Heartbeat]]:
+    async def work(frontier: Frontier) -> tuple[int | None, list[Heartbeat], bool]:
         was = await wanted_workers(frontier)
         await set_wanted_workers(frontier, requested)
-        return was, [one for one in await live_workers(frontier) if one.kind in FETCHING]
+        alive = [one for one in await live_workers(frontier) if one.kind in FETCHING]
+        return was, alive, bool(frontier.layout.fingerprinter)  # which only Scrapy's nodes have
 
     action = NewAction(job, "scale", f"workers={workers}")
-    was, alive = on_job(settings(redis, directory), job, work, action=action)
+    was, alive, is_scrapys = on_job(settings(redis, directory), job, work, action=action)
     at_work, machines = len(alive), len({one.host for one in alive})
     names = {None: None, AUTO: "auto"}
     scaled = {
@@ -189,7 +190,7 @@ def scale(
     }
     now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
     sentence = f"{job}: {_describe_workers(requested)} (before: {_describe_workers(was)}); {now}."
-    if any(one.kind == "scrapy" for one in alive):
+    if is_scrapys or any(one.kind == "scrapy" for one in alive):
         sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
     answer(scaled, sentence, as_json=as_json)
 

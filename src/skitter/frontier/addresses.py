@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from skitter.errors import BadOption
 from skitter.redact import parse_problem, redact
 
-SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+#: With an s, over TLS.
+SCHEMES = (
+    *("redis", "rediss", "unix"),
+    *("redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
+)
 GIVEN = "--redis (or SKITTER_REDIS_URL, or redis_url in skitter.toml)"
 
 
@@ -28,9 +32,26 @@ def bad_address(option: str, url: str, error: ValueError | None = None) -> BadOp
     return BadOption(option, redact(url), expected)
 
 
+def is_sentinel(url: str) -> bool:
+    return url.partition("://")[0].endswith("+sentinel")
+
+
+def is_cluster_url(url: str) -> bool:
+    return url.partition("://")[0].endswith("+cluster")
+
+
+def cluster_url(url: str) -> str:
+    """As redis-py's cluster client takes it."""
+    scheme, _, rest = url.partition("+cluster")
+    return scheme + rest
+
+
 def sentinel_client(url: str, *, make: Any, **options: Any) -> Any:
-    """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db]"""
+    """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db][?sentinel_password=]
+    The user and the password are those of the server; sentinels may have their own."""
     parts = urlsplit(url)
+    own, tls = _sentinel_query(parts)
+    options |= tls
     service, _, db = parts.path.strip("/").partition("/")
     if not service:
         raise ValueError("name the service: redis+sentinel://host:26379/mymaster")
@@ -38,10 +59,26 @@ def sentinel_client(url: str, *, make: Any, **options: Any) -> Any:
     for node in parts.netloc.rpartition("@")[2].split(","):
         host, _, port = node.partition(":")
         nodes.append((host, int(port or 26379)))
-    return make(nodes, sentinel_kwargs=dict(options)).master_for(
+    return make(nodes, sentinel_kwargs=options | own).master_for(
         service,
         db=int(db or 0),
         username=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         **options,
     )
+
+
+def _sentinel_query(parts: SplitResult) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The login of the sentinels, and TLS options for all. Raises ValueError."""
+    own: dict[str, Any] = {}
+    tls: dict[str, Any] = {"ssl": True} if parts.scheme.startswith("rediss") else {}
+    for name, value in parse_qsl(parts.query):
+        if name in ("sentinel_username", "sentinel_password"):
+            own[name.removeprefix("sentinel_")] = value
+        elif tls and name.startswith("ssl_"):
+            is_flag = name == "ssl_check_hostname"
+            tls[name] = value.lower() not in ("0", "false", "no", "n", "f") if is_flag else value
+        else:
+            hint = ": write rediss+sentinel://" if name.startswith("ssl_") else ""
+            raise ValueError(f"{name} means nothing here{hint}")
+    return own, tls

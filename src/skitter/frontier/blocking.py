@@ -9,7 +9,15 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from skitter.frontier.addresses import SCHEMES, bad_address, check_database, sentinel_client
+from skitter.frontier.addresses import (
+    SCHEMES,
+    bad_address,
+    check_database,
+    cluster_url,
+    is_cluster_url,
+    is_sentinel,
+    sentinel_client,
+)
 
 #: The base of all errors of such a client.
 RedisProblem = redis.RedisError
@@ -26,13 +34,13 @@ def blocking_client(
     if url is None:
         return redis.Redis(**options)
     scheme = url.partition("://")[0]
-    if not retries and scheme != "redis+cluster":  # which retries what went to the wrong node
+    if not retries and not is_cluster_url(url):  # which retries what went to the wrong node
         options["retry"] = Retry(NoBackoff(), 0)
     try:
-        if scheme == "redis+sentinel":
+        if is_sentinel(url):
             return sentinel_client(url, make=Sentinel, **options)
-        if scheme == "redis+cluster":
-            return redis.RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+        if is_cluster_url(url):
+            return redis.RedisCluster.from_url(cluster_url(url), **options)
         if scheme in SCHEMES:
             check_database(url)
             return redis.Redis.from_url(url, **options)

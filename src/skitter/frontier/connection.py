@@ -18,7 +18,7 @@ import msgspec
 
 from skitter.errors import ServerUnfit, UsageError
 from skitter.frontier import problems
-from skitter.frontier.addresses import GIVEN, bad_address
+from skitter.frontier.addresses import GIVEN, bad_address, is_cluster_url
 from skitter.frontier.client import ConnectionCount, process_id
 from skitter.frontier.failures import away, is_temporary, our_errors
 from skitter.frontier.plain import PlainConnection, plain_address
@@ -252,5 +252,5 @@ def _sync_client(url: str, password: str | None, options: dict[str, Any]) -> Syn
         raise bad_address(GIVEN, url, error) from None
     if address is None:
         client = make()  # at once: it checks the URL, and a cluster is asked for its nodes
-        return SyncClient(lambda: client, is_cluster=url.startswith("redis+cluster:"))
+        return SyncClient(lambda: client, is_cluster=is_cluster_url(url))
     return SyncClient(make, plain=PlainConnection(address, connect_s=CONNECT_S, reply_s=REPLY_S))

@@ -140,7 +140,7 @@ def _reason(error: BaseException, where: str) -> str:
 
 def _tls_hint(where: str) -> str:
     return ", and that it speaks TLS there: use redis:// if it does not" * (
-        where.startswith("rediss:")
+        where.startswith("rediss")
     )
 
 

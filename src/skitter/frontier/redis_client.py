@@ -15,7 +15,15 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
-from skitter.frontier.addresses import GIVEN, bad_address, check_database, sentinel_client
+from skitter.frontier.addresses import (
+    GIVEN,
+    bad_address,
+    check_database,
+    cluster_url,
+    is_cluster_url,
+    is_sentinel,
+    sentinel_client,
+)
 from skitter.frontier.packing import pack, pack_script
 
 if TYPE_CHECKING:
@@ -29,10 +37,10 @@ def redis_client(
     scheme = url.partition("://")[0]
     once = Retry(NoBackoff(), 0)
     try:
-        if scheme == "redis+cluster":
-            cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+        if is_cluster_url(url):
+            cluster = RedisCluster.from_url(cluster_url(url), **options)
             return _watch_cluster(cluster, connections)
-        if scheme == "redis+sentinel":
+        if is_sentinel(url):
             master = sentinel_client(url, make=Sentinel, retry=once, **options)
             return OurRedis(master.connection_pool, connections)
         if scheme in ("redis", "rediss", "unix"):

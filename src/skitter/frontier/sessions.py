@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import msgspec
 
 from skitter.frontier.scan import scan_keys
-from skitter.frontier.wire import cut, decode, ms, side_by_side
+from skitter.frontier.wire import cut, decode, encode, ms, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skitter.frontier.frontier import Frontier
+    from skitter.model import SessionNews
     from skitter.settings import SessionPool
 
 #: How long one worker may take to log in; if it dies, others wait no longer than this.
@@ -132,6 +133,16 @@ def _open(row: Any) -> Opened:
     number, version, errors, flat = row
     names = [name.decode("utf-8", "replace") for name in flat[::2]]
     return Opened(number, version, float(errors), dict(zip(names, flat[1::2], strict=True)))
+
+
+async def note_sessions(frontier: Frontier, news: Sequence[tuple[str, SessionNews]]) -> None:
+    """Store what was learned without the end of a lease; each with its host."""
+    by_shard: dict[int, list[bytes]] = {}
+    for host, one in news:
+        by_shard.setdefault(frontier.shard_for(host).keys.shard, []).append(encode(one))
+    await side_by_side(
+        frontier.shards[shard].note_sessions(rows) for shard, rows in by_shard.items()
+    )
 
 
 class Key(NamedTuple):

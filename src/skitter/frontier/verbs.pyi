@@ -118,7 +118,6 @@ class Verbs:
         limit: int,
         ttl_ms: int,
         strict: bool = ...,
-        replicated: bool = ...,
     ) -> list[Any]: ...
     async def figures(self, each: Sequence[Text], *, kind: Text) -> list[Any]: ...
     async def finish_callback(self, *, claim: Text, value: Text, strict: bool = ...) -> int: ...
@@ -202,6 +201,13 @@ class Verbs:
         due_ms: Text,
         next_ms: Text,
         missed: int,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
+    async def note_sessions(
+        self,
+        each: Sequence[bytes],
+        *,
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...

@@ -15,6 +15,7 @@ job                     opened by the first node, removed by the last
 internals, slots        Scrapy's private parts that we rely on
 refusals                responses that Scrapy drops silently
 guard                   blocks private addresses
+cookies                 jars that all nodes share
 codec, values           requests as plain data, no pickle
 options, address        settings of a node
 compatibility           settings and methods of scrapy-redis: honoured, or refused with a reason
@@ -22,6 +23,7 @@ parsing                 settings as numbers, keys and encodings
 callbacks               methods that a message may name
 message                 the fields of a feed message
 connection              Redis clients for user code
+defaults, utils         names of scrapy-redis for user code
 local                   commands that look at a page without crawling
 rejected                items that a pipeline failed on
 adopt, pickled          takes over a scrapy-redis queue

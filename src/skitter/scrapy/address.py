@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from skitter.errors import UsageError
-from skitter.frontier.addresses import SCHEMES, bad_address
+from skitter.frontier.addresses import SCHEMES, bad_address, is_cluster_url, is_sentinel
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 #: Names in REDIS_PARAMS that are part of the server's address or our login.
 _PLACE = frozenset({"host", "port", "db", "username", "password", "ssl", "unix_socket_path"})
+#: Options of TLS that a URL can carry.
+_TLS = frozenset(
+    {
+        *("ssl_keyfile", "ssl_certfile", "ssl_password", "ssl_ca_certs", "ssl_ca_path"),
+        *("ssl_ca_data", "ssl_cert_reqs", "ssl_check_hostname", "ssl_ciphers", "ssl_min_version"),
+    }
+)
 #: For clients of user code only: the scheduler has its own time-outs, retries and decoding.
 NEEDLESS = frozenset(
     {
@@ -33,7 +41,7 @@ def server_settings(settings: BaseSettings) -> Settings:
     localhost:6379, like scrapy-redis."""
     params = _params(settings)
     if url := settings.get("REDIS_URL"):
-        return _at("REDIS_URL", _with_login(str(url), params))
+        return _at("REDIS_URL", _merged(str(url), params))
     if params:
         return _at("REDIS_HOST with REDIS_PORT", _url(params))
     if url := os.environ.get("SKITTER_REDIS_URL"):
@@ -61,13 +69,13 @@ def _params(settings: BaseSettings) -> dict[str, Any]:
     params = {
         name: value
         for name, value in settings.getdict("REDIS_PARAMS").items()
-        if name not in NEEDLESS and value is not None
+        if name not in NEEDLESS and (value is not None or name == "ssl_cert_reqs")
     }
     for name in params:
-        if name not in _PLACE and not name.startswith("ssl_"):
+        if name not in _PLACE and name not in _TLS:
             raise UsageError(
                 f"REDIS_PARAMS[{name!r}] cannot be honoured: name the server with REDIS_URL, which "
-                "takes redis://, rediss://, unix://, redis+sentinel:// and redis+cluster://."
+                f"takes {', '.join(f'{one}://' for one in SCHEMES)}."
             )
     for name in ("host", "port", "db", "password"):
         value = settings.get(f"REDIS_{name.upper()}")
@@ -77,21 +85,63 @@ def _params(settings: BaseSettings) -> dict[str, Any]:
 
 
 def _url(params: Mapping[str, Any]) -> str:
-    query = {name: value for name, value in params.items() if name.startswith("ssl_")}
-    db = params.get("db", 0)
     if path := params.get("unix_socket_path"):
-        return f"unix://{_login(params)}{path}?{urlencode({'db': db})}"
-    scheme = "rediss" if params.get("ssl") else "redis"
+        return f"unix://{_login(params)}{path}?{urlencode({'db': params.get('db', 0)})}"
     place = f"{params.get('host', 'localhost')}:{params.get('port', 6379)}"
-    return f"{scheme}://{_login(params)}{place}/{db}" + (f"?{urlencode(query)}" if query else "")
+    return _merged(f"redis://{_login(params)}{place}", {"db": 0, **params})
 
 
-def _with_login(url: str, params: Mapping[str, Any]) -> str:
-    """Add the login from REDIS_PARAMS unless the URL has one."""
+def _merged(url: str, params: Mapping[str, Any]) -> str:
+    """The URL with what it does not say itself: login, database and TLS. Raises UsageError."""
+    try:
+        has_login = "@" in urlsplit(url).netloc
+    except ValueError as error:
+        raise bad_address("REDIS_URL", url, error) from None
+    if not has_login:
+        url = url.replace("://", f"://{_login(params)}", 1)
+    url = _with_tls(url, params)
+    return _with_database(url, params["db"]) if "db" in params else url
+
+
+def _with_database(url: str, db: Any) -> str:
     parts = urlsplit(url)
-    if "@" in parts.netloc or not _login(params):
+    named = [one for one in parts.path.split("/") if one]
+    if is_cluster_url(url):
+        if str(db) != "0":
+            raise UsageError(f"a cluster has no database {db}: leave out REDIS_DB and `db`.")
         return url
-    return url.replace("://", f"://{_login(params)}", 1)
+    if "db" in dict(parse_qsl(parts.query)) or len(named) > is_sentinel(url):
+        return url if parts.scheme != "unix" else _with_query(url, {"db": db})
+    return parts._replace(path="/".join(["", *named, str(db)])).geturl()
+
+
+def _with_tls(url: str, params: Mapping[str, Any]) -> str:
+    """Its own options win, as with redis-py."""
+    scheme, _, rest = url.partition("://")
+    if params.get("ssl") and scheme.startswith("redis") and not scheme.startswith("rediss"):
+        scheme = scheme.replace("redis", "rediss", 1)
+        url = f"{scheme}://{rest}"
+    options = {name: _tls_value(value) for name, value in params.items() if name in _TLS}
+    if options and not scheme.startswith("rediss"):
+        raise UsageError(
+            f"REDIS_PARAMS[{next(iter(options))!r}] needs TLS: set REDIS_PARAMS['ssl'] = True, or "
+            "write rediss:// in REDIS_URL."
+        )
+    return _with_query(url, options)
+
+
+def _with_query(url: str, options: Mapping[str, Any]) -> str:
+    """Those that it does not have."""
+    query = urlsplit(url).query
+    more = urlencode({k: v for k, v in options.items() if k not in dict(parse_qsl(query))})
+    return url + ("&" if query else "?") + more if more else url
+
+
+def _tls_value(value: Any) -> Any:
+    """None and ssl.CERT_NONE are `none` in a URL."""
+    if value is None or isinstance(value, ssl.VerifyMode):
+        return "none" if value is None else value.name.removeprefix("CERT_").lower()
+    return int(value) if isinstance(value, ssl.TLSVersion) else value
 
 
 def _login(params: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from skitter.frontier.offers import offer
 from skitter.frontier.wire import with_scores
 from skitter.identities import SCRAPY_REDIS, scrapy_redis_identity
 from skitter.model import Added, Request
-from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, spell_slot
+from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, jar_name, spell_slot
 from skitter.scrapy.message import checked
 from skitter.scrapy.pickled import read_pickle
 from skitter.scrapy.values import pack
@@ -255,6 +255,8 @@ def read_request(known: dict[str, Any], priority: int, *, unique: str) -> Reques
     rest: dict[str, Any] = {
         "fields": {name: pack(known[name], name) for name in FIELDS if known.get(name)}
     }
+    if jar := jar_name(meta.get("cookiejar")):
+        rest["jar"] = jar
     for name in ("errback", "priority", "dont_filter"):
         if known.get(name):
             rest[name] = known[name]

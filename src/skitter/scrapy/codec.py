@@ -6,24 +6,31 @@ rest is only for Scrapy and goes into `meta`, without default values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import math
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
 from itemadapter import ItemAdapter
 from scrapy import Request as ScrapyRequest
+from scrapy.utils.misc import load_object
 
 from skitter.errors import UsageError
 from skitter.model import Request
 from skitter.scrapy.callbacks import find_callback
-from skitter.scrapy.values import find_class, is_used, name_of, pack, refuse, unpack
+from skitter.scrapy.values import Kind, NotPlain, find_class, is_used, name_of, pack, unpack
 from skitter.settings import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from scrapy import Spider
+    from scrapy.settings import BaseSettings
 
 #: Forms and API calls of spiders are larger than links found on pages.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
@@ -43,6 +50,7 @@ class Codec:
     slot_of: Callable[[ScrapyRequest], str]  # the download slot that Scrapy would use
     ranked: bool  # False: a FIFO or LIFO queue, which ignores priorities
     check_meta: Callable[[Any], None] = lambda meta: None  # raises UsageError
+    types: Mapping[type, Kind] = field(default_factory=dict)  # SKITTER_META_TYPES
 
     def pack(self, request: ScrapyRequest, identity: str, *, unique: str) -> Request:
         """Raises UsageError for a request that another node could not process."""
@@ -81,7 +89,7 @@ class Codec:
         made = self._class(rest["class"], _is_request) if "class" in rest else ScrapyRequest
         find = partial(self._class, is_fit=self._is_item)
         values = {
-            name: unpack(value, find, self._unpack_request)
+            name: unpack(value, find, self._unpack_other)
             for name, value in rest.get("fields", {}).items()
             if name in made.attributes
         }
@@ -97,12 +105,28 @@ class Codec:
         )
         return request
 
-    def _pack_request(self, value: Any, where: str) -> Any:
-        """A request inside another, as some spiders keep one in meta for later."""
+    def _pack_other(self, value: Any, where: str) -> Any:
+        """The project's own types, and requests that spiders keep in meta for later."""
+        if own := self.types.get(type(value)):
+            return {"$own": [own.tag, pack(own.pack(value), where, self._pack_other)]}
+        if isinstance(value, dict | tuple) and not is_used(type(value), self._home):
+            raise NotPlain(where, value)
         if not isinstance(value, ScrapyRequest):
-            return refuse(value, where)
+            return NotImplemented
         callback = self._name(value.callback, f"{where}: callback")
         return {"$other": [value.url, value.method, value.body, callback, self._rest(value)]}
+
+    def _unpack_other(self, tag: str, packed: Any) -> Any:
+        if tag == "$own":
+            return self._unpack_own(*packed)
+        return self._unpack_request(packed) if tag == "$other" else NotImplemented
+
+    def _unpack_own(self, name: str, packed: Any) -> Any:
+        own = next((one for one in self.types.values() if one.tag == name), None)
+        if own is None:
+            raise UsageError(f"SKITTER_META_TYPES does not have {name.replace(':', '.')} here.")
+        find = partial(self._class, is_fit=self._is_item)
+        return own.unpack(unpack(packed, find, self._unpack_other))
 
     def _unpack_request(self, packed: Any) -> ScrapyRequest:
         url, method, body, callback, rest = packed
@@ -113,7 +137,7 @@ class Codec:
         rest: dict[str, Any] = {}
         self.check_meta(request.meta)
         fields = {
-            name: pack(value, name, self._pack_request)
+            name: pack(value, name, self._pack_other)
             for name in request.attributes
             if name not in _OURS and (value := getattr(request, name)) != _DEFAULTS.get(name)
         }
@@ -129,6 +153,10 @@ class Codec:
             rest["priority"] = request.priority
         if request.dont_filter:
             rest["dont_filter"] = True
+        if jar := jar_name(request.meta.get("cookiejar")):
+            rest["jar"] = jar
+        if (moment := request.meta.get("not_before")) is not None:
+            rest["not_before"] = _moment(moment)
         if type(request) is not ScrapyRequest:
             rest["class"] = name_of(type(request))
         return rest
@@ -165,12 +193,53 @@ class Codec:
         return find_class(name, home=self._home, is_fit=is_fit)
 
     def _is_item(self, found: type) -> bool:
-        return ItemAdapter.is_item_class(found) and is_used(found, self._home)
+        """An item, or a tuple or dict of the project's own. A member of an enum is only looked up,
+        so any enum will do."""
+        is_group = issubclass(found, (tuple, dict)) or ItemAdapter.is_item_class(found)
+        return issubclass(found, Enum) or (is_group and is_used(found, self._home))
 
     @property
     def _home(self) -> str:
         """The project's own package."""
         return type(self.spider).__module__.partition(".")[0]
+
+
+def jar_name(cookiejar: Any) -> str:
+    """`meta["cookiejar"]` as part of a key; empty: the default jar. Raises UsageError."""
+    if cookiejar is None:
+        return ""
+    is_text = isinstance(cookiejar, str)
+    packed = cookiejar if is_text else msgspec.json.encode(pack(cookiejar, "cookiejar"))
+    name = quote(packed, safe="")
+    if len(name) > 100:
+        name = hashlib.sha256(name.encode()).hexdigest()
+    return name if is_text else f":{name}"
+
+
+def _moment(value: Any) -> float:
+    """`meta["not_before"]` as seconds since the epoch. Raises UsageError."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    raise UsageError(
+        f"meta['not_before'] = {value!r} must be a datetime, or seconds since the epoch."
+    )
+
+
+def own_types(settings: BaseSettings) -> dict[type, Kind]:
+    """SKITTER_META_TYPES. Raises UsageError, naming what cannot be used."""
+    found: dict[type, Kind] = {}
+    for named, functions in settings.getdict("SKITTER_META_TYPES").items():
+        try:
+            kind, (to_plain, from_plain) = load_object(named), map(load_object, functions)
+            found[kind] = Kind(name_of(kind), to_plain, from_plain)
+        except (AttributeError, ImportError, NameError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"SKITTER_META_TYPES[{named!r}] = {functions!r} cannot be used ({error}): write a "
+                "class and two functions, to plain values and from them."
+            ) from None
+    return found
 
 
 def _is_request(found: type) -> bool:

@@ -52,15 +52,21 @@ def _true(instead: str) -> Callable[[Any, str], str]:
 
 
 SETTINGS = (
-    Row("REDIS_URL", "honoured; also redis+sentinel:// and redis+cluster://"),
+    Row(
+        "REDIS_URL",
+        "honoured, also redis+sentinel:// and redis+cluster://, with TLS rediss+...; wins over "
+        "REDIS_HOST and REDIS_PORT. What it does not say (login, database, TLS) is read from the "
+        "settings below",
+    ),
     Row("REDIS_HOST", "honoured"),
     Row("REDIS_PORT", "honoured"),
-    Row("REDIS_DB", "honoured, including 0"),
+    Row("REDIS_DB", "honoured, including 0; refused with a cluster unless it is 0"),
     Row("REDIS_PASSWORD", "honoured"),
     Row(
         "REDIS_PARAMS",
-        "honoured: host, port, db, username, password, ssl, ssl_*, unix_socket_path. Time-outs and "
-        "retries are Skitter's own. Others, such as redis_cls, are refused: use REDIS_URL",
+        "honoured: host, port, db, username, password, unix_socket_path, ssl, and the ssl_ options "
+        "that a URL can have. Time-outs and retries are Skitter's own. Others, such as redis_cls, "
+        "are refused: use REDIS_URL",
     ),
     Row("REDIS_ENCODING", "honoured, for messages of the feed"),
     Row(
@@ -110,8 +116,12 @@ SETTINGS = (
     Row("DUPEFILTER_DEBUG", "honoured"),
     Row("REDIS_START_URLS_KEY", "honoured"),
     Row("REDIS_START_URLS_AS_SET", "honoured; the key's own type decides"),
-    Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides"),
-    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size takes precedence"),
+    Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides. Scores are priorities"),
+    Row(
+        "REDIS_START_URLS_BATCH_SIZE",
+        "honoured: fewer than twice as many messages wait in the queue per node, the others in "
+        "their key. redis_batch_size takes precedence",
+    ),
     Row("REDIS_KEY_CHECK_INTERVAL", "not needed: every read begins with the first key"),
     Row(
         "MAX_IDLE_TIME_BEFORE_CLOSE",
@@ -132,6 +142,14 @@ OURS = {
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),
     "SKITTER_ALLOWED_HOSTS": ("", "exceptions to that: names, with or without a port"),
     "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` of a request may name; `*`: any'),
+    "SKITTER_LIMITS_PER": (
+        "job",
+        "whether delays and limits per domain hold for all nodes together, or for each `node`",
+    ),
+    "SKITTER_META_TYPES": (
+        "",
+        "how to send values of your own types in `meta`: `{class: (to_plain, from_plain)}`",
+    ),
     "SKITTER_STUCK_S": (
         "600",
         "seconds after which a process whose engine hangs is ended; 0: never",
@@ -187,6 +205,14 @@ METHODS = (
     Row(
         "get_redis, get_redis_from_settings, from_settings",
         "honoured, in skitter.scrapy.connection: a blocking client of redis-py",
+    ),
+    Row(
+        "SETTINGS_PARAMS_MAP, defaults, utils",
+        "honoured, in skitter.scrapy.connection, skitter.scrapy.defaults and skitter.scrapy.utils",
+    ),
+    Row(
+        "queue.Base, picklecompat, and constructors that take a server and a key",
+        "not needed: the frontier takes the place of these internals, and queue classes are names",
     ),
     Row("RedisPipeline.item_key", "honoured if overridden"),
     Row(

@@ -57,3 +57,8 @@ def get_redis_from_settings(settings: BaseSettings) -> Any:
 
 
 from_settings = get_redis_from_settings
+#: Settings and the arguments of redis-py that they stand for, as in scrapy-redis.
+SETTINGS_PARAMS_MAP = {
+    f"REDIS_{name.upper()}": name
+    for name in ("url", "host", "port", "db", "encoding", "decode_responses")
+}

@@ -12,6 +12,7 @@ from skitter.engine.outbox import Batch, send_each
 from skitter.engine.quality import FoundItems
 from skitter.errors import BadURL, ServerFull
 from skitter.fetch.robots import RobotsRules
+from skitter.frontier.addresses import is_cluster_url
 from skitter.frontier.admin.items import count, put_items
 from skitter.frontier.admin.refusals import record_refusals
 from skitter.frontier.batches import finish_batch
@@ -21,16 +22,19 @@ from skitter.frontier.robots import store_robots
 from skitter.loading import keep_rejected
 from skitter.model import Added, Completion, Ended, Failure
 from skitter.report import some
+from skitter.scrapy.cookies import SharedSessions
 from skitter.scrapy.mailbox import (
     Entry,
     FailedItem,
     FeedBatch,
     Ignored,
+    LooseCookies,
     LooseItems,
     LooseLinks,
     RobotsFile,
     Unsent,
 )
+from skitter.scrapy.prefetch import QUIET_S
 from skitter.urls import identify
 
 if TYPE_CHECKING:
@@ -62,12 +66,18 @@ class Delivery:
     ) -> None:
         self.frontier, self.mailbox, self.say = frontier, mailbox, say
         self.departures, self.on_duplicates = departures, on_duplicates
+        self.sessions = SharedSessions(frontier, mailbox)
         self.pages = self.errors = self._stored = 0
+        self._report_at = 0.0
         self.quality, self.figures = FoundItems("parse"), Figures()
-        self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
+        self._in_cluster = is_cluster_url(options.server.redis_url or "")
 
     async def report(self, frontier: Frontier) -> None:
-        """Send figures and item quality, with each heartbeat."""
+        """Send figures and item quality, with each heartbeat; when idle, with some of them."""
+        now = time.monotonic()
+        if self.mailbox.idle_s > QUIET_S and now < self._report_at:
+            return
+        self._report_at = now + 2 * QUIET_S
         await self.quality.send(frontier)
         exchanges = self.mailbox.exchanges
         for _ in range(len(exchanges)):
@@ -89,6 +99,7 @@ class Delivery:
         done = [one for one in ended if not one.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
             (self.departures.report, [one.lease for one in entries]),
+            (self.sessions.send, self.sessions.ahead(entries, _of(LooseCookies, parcels))),
             (self.frontier.release, early),
             (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
             (self._bury_unsent, _of(Unsent, parcels)),
@@ -175,7 +186,7 @@ class Delivery:
             await bury_messages(self.frontier, batch.rejected)
             for _, reason in batch.rejected:
                 self.say("warning", f"a feed message became a dead letter: {reason}")
-        await finish_batch(self.frontier, batch.name)
+        await finish_batch(self.frontier, name=batch.name, place=batch.place)
 
     # --- items ------------------------------------------------------------------------------------
 
@@ -204,6 +215,8 @@ class Delivery:
             Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
         ]
         ends = await self.frontier.bury(failures)
+        for one, end in zip(entries, ends, strict=True):
+            self.sessions.settle(one, is_kept=end is Ended.BURIED)
         self.errors += len(failures)
         self.figures.count("dead", ends.count(Ended.BURIED))
         for failure in failures:
@@ -245,6 +258,8 @@ class Delivery:
             sealed, items_to=items_to, on_known=lambda offer: known.append(links[id(offer)])
         )
         self._drop(known)
+        for one, said in zip(entries, answers, strict=True):
+            self.sessions.settle(one, is_kept=said is Ended.DONE)
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)

@@ -16,7 +16,8 @@ from skitter.frontier.admin.workers import ask_for_spare, heartbeats, live_worke
 from skitter.frontier.feed import take_feed
 from skitter.report import some
 from skitter.scrapy.job import KIND, dead_nodes
-from skitter.scrapy.prefetch import pause_s
+from skitter.scrapy.options import MAX_IN_FLIGHT
+from skitter.scrapy.prefetch import QUIET_S, pause_s
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -44,6 +45,8 @@ class Housekeeping:
     _failing: dict[str, str] = field(default_factory=dict)  # chore -> error
     _spare: int = -1  # unknown
     _counted: int = 0  # items
+    _look_at: float = 0.0
+    _has_told: bool = False  # of the limits
 
     async def keep_leases(self) -> None:
         """Runs in its own task, so that no page loses its lease because a chore fails or hangs."""
@@ -68,7 +71,7 @@ class Housekeeping:
                 self.engine.call(self.calls.send_ahead)
             for chore in chores:
                 await self.attempt(chore)
-            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
+            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=4.0))
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> bool:
         """Whether it succeeded. If the server or the job is gone, the pump reports it."""
@@ -102,12 +105,29 @@ class Housekeeping:
             self.say("warning", f"lost {some(len(lost), 'lease')}: other nodes have those requests")
 
     async def look_after_others(self) -> None:
+        if self.mailbox.idle_s > QUIET_S and time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + 2 * QUIET_S
         # Including nodes that died long before this one started.
         dead = await dead_nodes(self.frontier, await heartbeats(self.frontier))
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):
             self.say("warning", f"took over {some(taken, 'request')} from a node that died")
         everybody = await live_workers(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
+        if self.prefetch.nodes > 1 and not self._has_told:
+            self._has_told = True
+            self._tell_of_limits(self.prefetch.nodes)
+
+    def _tell_of_limits(self, nodes: int) -> None:
+        """Those who come from scrapy-redis expect them for each node."""
+        limit = self.options.politeness.max_in_flight
+        if self.options.limits_per == "job" and limit < MAX_IN_FLIGHT:
+            self.say(
+                "info",
+                f"{nodes} nodes share the limits of a domain: {limit} requests at a time, not "
+                f"{nodes * limit}. Multiply CONCURRENT_REQUESTS_PER_DOMAIN by your nodes for more, "
+                "or set SKITTER_LIMITS_PER = 'node'.",
+            )
 
     async def share_or_spare(self) -> None:
         """A lone node may hold more requests than may be in flight: Scrapy's slots enforce that

@@ -14,6 +14,7 @@ names, unchanged from Scrapy 2.13 to 2.19, give us all three:
     engine.scraper.spidermw.middlewares    get_processed_request of a BaseSpiderMiddleware: None for
                                            a link that it ignores
     RobotsTxtMiddleware._parse_robots      called with a response and its netloc
+    CookiesMiddleware.jars                 its jars by `meta["cookiejar"]`, made on first use
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import scrapy
 from scrapy import signals
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
@@ -194,6 +196,12 @@ class ScrapyEngine:
     def add_downloader_middleware(self, middleware: Any) -> None:
         """Add it last, nearest to the downloader."""
         self._engine.downloader.middleware._add_middleware(middleware)
+
+    def share_cookies(self, share: Callable[[CookiesMiddleware], None]) -> None:
+        """Call `share` with the middleware that keeps cookies, unless COOKIES_ENABLED is off."""
+        for middleware in self._engine.downloader.middleware.middlewares:
+            if isinstance(middleware, CookiesMiddleware):
+                return share(middleware)
 
     def share_robots(self) -> None:
         """Of the requests that wait for a robots.txt, Scrapy (up to 2.19) gives it only to the

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Outbox
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skitter.engine.departures import Gate
     from skitter.frontier.admin.items import RejectedItem
     from skitter.frontier.admin.refusals import Refusal
+    from skitter.frontier.batches import Messages
     from skitter.frontier.offers import Offer
     from skitter.identities import Identify
     from skitter.metrics.recorder import Exchange
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 AT_THE_END: Final = 1000
 MAX_EXCHANGES: Final = 20_000
 BYTES_AT_THE_END: Final = 16 * 2**20
+#: Cookies of a session by field: as JSON, or None if they are gone.
+Changes = dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,10 @@ class Entry:
     feedback: Feedback = field(default_factory=Feedback)  # about its host
     answer: Response | None = None
     note: str = ""  # why no callback saw the answer
+    unasked: str = ""  # a refusal that the spider does not name: dead if nothing comes of it
     blocked: str = ""  # by whom, if it was a block page
     found: int = 0  # items
+    cookies: dict[str, Changes] = field(default_factory=dict)  # by session
     is_routed: bool = False  # its request names a proxy
     proxy: str | None = None  # chosen by a middleware instead
     is_returned: bool = False  # not sent: it goes back to the queue
@@ -77,6 +82,11 @@ class Entry:
         if not self.blocked:
             return error
         return self.blocked if error in self.blocked else f"{error} ({self.blocked})"
+
+    @property
+    def is_barren(self) -> bool:
+        """Neither a request nor an item came of it."""
+        return not (self.keys or self.links or self.found or self.items or self.pushes)
 
     def learned(self) -> Feedback:
         """The feedback to send when its lease ends."""
@@ -103,6 +113,7 @@ class FeedBatch:
     """Feed messages and the requests made from them."""
 
     name: str
+    place: str  # of the copy that is dropped at the end
     links: list[Link] = field(default_factory=list)
     rejected: list[tuple[bytes, str]] = field(default_factory=list)  # message, reason
 
@@ -112,6 +123,14 @@ class LooseLinks:
     """Links sent without a page: from `start`, or ahead of a slow page's completion."""
 
     links: list[Link]
+
+
+@dataclass(frozen=True, slots=True)
+class LooseCookies:
+    """Cookies that changed without a page, or ahead of a slow page's completion."""
+
+    name: str  # of the session
+    changes: Changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +172,25 @@ class RobotsFile:
     body: bytes
 
 
-Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | Ignored | RobotsFile
+Loose = LooseLinks | LooseItems | LooseCookies
+Parcel = Entry | FeedBatch | Loose | Unsent | FailedItem | Ignored | RobotsFile
 
 #: Owner of the requests and items produced now: Scrapy handles each page in its own context.
 ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
+
+
+class Stored(NamedTuple):
+    """A session as the server has it, for the engine's thread."""
+
+    name: str
+    fields: dict[str, bytes]
+
+
+class Settled(NamedTuple):
+    """Changes that the server has answered, for the engine's thread."""
+
+    name: str
+    changes: Changes
 
 
 @dataclass(slots=True)
@@ -170,6 +204,8 @@ class Mailbox:
     exchanges: deque[tuple[Exchange, int, float | None]] = field(
         default_factory=lambda: deque(maxlen=MAX_EXCHANGES)
     )
+    #: What the server says about sessions, for the engine.
+    cookies: deque[Stored | Settled] = field(default_factory=deque)
     #: Fingerprints that the frontier is known to have.
     memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))
     #: Refused URLs that the frontier has recorded.
@@ -177,6 +213,8 @@ class Mailbox:
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
     #: was last found empty. Equal: the crawl is over.
     version: int = 0
+    begun: int = 0  # requests that the engine has taken
+    fed: int = 0  # requests that were made of messages
     supplied: int = 0  # what the engine held after it was last supplied
     finished_at: int = -1
     run: int = 0  # number of this run of the job
@@ -219,7 +257,7 @@ class Mailbox:
 class EngineCalls:
     """What the engine's thread does for the node."""
 
-    read_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
+    read_feed: Callable[[Messages], None] = lambda messages: None
     send_ahead: Callable[[], None] = lambda: None  # links of slow pages
     drop: Callable[[list[Link]], None] = lambda duplicates: None
     statistics: Callable[[], Iterable[tuple[Any, ...]]] = list  # commands that send its stats

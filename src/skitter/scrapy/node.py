@@ -25,6 +25,7 @@ from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.adopted import is_adopted
+from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import note_fingerprinter
 from skitter.frontier.admin.workers import Vitals
 from skitter.identities import SCRAPY_REDIS, scrapy_redis_identity
@@ -86,6 +87,7 @@ class Node:
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._feed_reader: FeedReader | None = None
         self._reason = ""
+        self.is_futile = False  # every request of the crawl became a dead letter
         self._on_closed: Callable[[], None] = lambda: None
 
     def start(self, opened: Callable[[BaseException | None], None]) -> None:
@@ -183,7 +185,6 @@ class Node:
         self.mailbox.is_adopted = await is_adopted(self.frontier)
         await self._tell_how_pages_are_identified()
         self.departures = Departures(frontier, Resolver())
-        self.prefetch = Prefetch(self.frontier, self.options, self.mailbox)
         self.delivery = Delivery(
             frontier,
             self.mailbox,
@@ -192,6 +193,7 @@ class Node:
             departures=self.departures,
             on_duplicates=partial(self.engine.call, self.calls.drop),
         )
+        self.prefetch = Prefetch(frontier, self.options, self.mailbox, self.delivery.sessions)
         self.housekeeping = Housekeeping(
             frontier=frontier,
             options=self.options,
@@ -339,8 +341,24 @@ class Node:
         await self.housekeeping.attempt(self.housekeeping.send_statistics)
         await self.housekeeping.attempt(self.housekeeping.count_items)
         await self.pulse.end()
+        if self._reason == "finished" and self.feed is None:
+            self.is_futile = await self._is_futile()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)
+
+    async def _is_futile(self) -> bool:
+        """Whether nothing came of the whole crawl; says why."""
+        stats = await self.frontier.stats()
+        if stats.done or not stats.dead:
+            return False
+        async for one in dead_letters(self.frontier):
+            self.say(
+                "error",
+                f"all {some(stats.dead, 'request')} became dead letters, "
+                f"{one.url.removeprefix('unsent:')} because: {one.reason}",
+            )
+            break
+        return True
 
 
 def _in_time(seconds: float, tell: Callable[..., object], *args: object) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from skitter.errors import UsageError
 from skitter.scrapy.address import server_settings
 from skitter.scrapy.compatibility import check_settings
-from skitter.scrapy.parsing import fill, number, whole, whole_setting
+from skitter.scrapy.parsing import BadValue, fill, number, whole, whole_setting
 from skitter.settings import JobOptions, Layout, Politeness, Settings, check_job_name
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class NodeOptions:
     blocked_rest_s: float = DEFAULT_BLOCKED_REST_S  # pause for a host that shows a block page
     start_s: float = DEFAULT_START_S  # how long a node that starts waits for its server
     fingerprinter: str = ""  # identities.py; empty: nothing is filtered
+    limits_per: str = "job"  # or "node": Scrapy's downloaders keep them, each for itself
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property
@@ -86,12 +87,18 @@ class NodeOptions:
 def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
     """Raises UsageError for a setting that cannot be honoured, saying what to use instead."""
     check_settings(settings, spider.name)
+    politeness, slots = _politeness(settings, spider), _slots(settings)
+    if (per := settings.get("SKITTER_LIMITS_PER") or "job") == "node":
+        politeness, slots = Politeness(delay_s=0, max_in_flight=MAX_IN_FLIGHT), {}
+    elif per != "job":
+        raise BadValue("SKITTER_LIMITS_PER", per, "job or node")
     return NodeOptions(
         job=job_name(settings, spider.name),
         server=server_settings(settings),
         order=queue_order(settings.get("SCHEDULER_QUEUE_CLASS") or "PriorityQueue"),
-        politeness=_politeness(settings, spider),
-        slots=_slots(settings),
+        politeness=politeness,
+        slots=slots,
+        limits_per=per,
         concurrency=whole_setting(settings, "CONCURRENT_REQUESTS") or 1000,  # 0: no limit
         lease_s=_seconds(settings, "SKITTER_LEASE_S", DEFAULT_LEASE_S, low=0.1),
         stuck_s=_seconds(settings, "SKITTER_STUCK_S", DEFAULT_STUCK_S),

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
+class Unusable(UsageError, ValueError):
+    """A setting or an attribute that makes no sense: a ValueError, as in scrapy-redis."""
+
+
+class BadValue(BadOption, Unusable):
+    """The same for a value outside its range."""
+
+
 def number(name: str, value: Any, *, low: float, high: float) -> float:
     """Raises BadOption, naming the setting."""
     try:
@@ -19,7 +27,7 @@ def number(name: str, value: Any, *, low: float, high: float) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not low <= found <= high:
-        raise BadOption(name, value, f"a number from {low:,} to {high:,}")
+        raise BadValue(name, value, f"a number from {low:,} to {high:,}")
     return found
 
 
@@ -27,7 +35,7 @@ def whole(name: str, value: Any, *, low: int, high: int) -> int:
     """Raises BadOption, naming the setting."""
     found = number(name, value, low=low, high=high)
     if not found.is_integer():
-        raise BadOption(name, value, f"a whole number from {low:,} to {high:,}")
+        raise BadValue(name, value, f"a whole number from {low:,} to {high:,}")
     return int(found)
 
 
@@ -42,7 +50,7 @@ def fill(name: str, template: str, /, **values: str) -> str:
         return template % values
     except (KeyError, TypeError, ValueError):
         known = " and ".join(f"%({one})s" for one in values)
-        raise UsageError(
+        raise Unusable(
             f"{name} = {template!r} cannot be filled in: it may contain {known}, and "
             "%% for a literal %."
         ) from None
@@ -53,7 +61,7 @@ def encoding(name: str, value: Any) -> str:
     try:
         codecs.lookup(str(value))
     except LookupError:
-        raise UsageError(
+        raise Unusable(
             f"{name} = {value!r} is not an encoding that Python knows: use utf-8, for example."
         ) from None
     return str(value)

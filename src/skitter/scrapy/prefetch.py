@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
+    from skitter.scrapy.cookies import SharedSessions
     from skitter.scrapy.mailbox import Mailbox
     from skitter.scrapy.options import NodeOptions
 
 IDLE_S = 0.25
-LONGEST_S = 2.0
+LONGEST_S = 4.0
+YEAR_S = 365 * 86_400.0
+QUIET_S = 5.0  # when nothing has happened for so long, chores can wait
 
 
 def pause_s(usual_s: float, idle_s: float, *, longest_s: float) -> float:
@@ -33,13 +36,27 @@ def is_done(stats: Stats) -> bool:
     return stats.crawled or not stats.seen
 
 
+def _moment_of(lease: Lease) -> float:
+    """When it may be sent at the earliest, in seconds since the epoch; 0: at any time."""
+    moment = lease.request.meta.get("not_before")
+    return moment if isinstance(moment, float) else 0.0
+
+
 class Prefetch:
     """Keeps the engine supplied, without hoarding."""
 
-    def __init__(self, frontier: Frontier, options: NodeOptions, mailbox: Mailbox) -> None:
+    def __init__(
+        self,
+        frontier: Frontier,
+        options: NodeOptions,
+        mailbox: Mailbox,
+        sessions: SharedSessions,
+    ) -> None:
         self.frontier, self.options, self.mailbox = frontier, options, mailbox
+        self._sessions = sessions
         self.nodes = 1  # known to be working on this job
         self.is_cancelled = False
+        self.is_drained = False  # nothing was queued when we last looked
         self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
 
     async def take(self) -> tuple[bool, float]:
@@ -54,8 +71,10 @@ class Prefetch:
         self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
-            wanted = await self._without_excluded(leased.leases)
-            self.mailbox.ready.extend(await self._identified(wanted))
+            wanted = await self._identified(await self._without_excluded(leased.leases))
+            wanted = await self._without_early(wanted)
+            await self._sessions.open(wanted)
+            self.mailbox.ready.extend(wanted)
             if self.options.prefetch:
                 self.mailbox.supplied = len(self.mailbox.ready) + len(self.mailbox.active)
             self.note_life()
@@ -77,6 +96,17 @@ class Prefetch:
         if excluded:
             await self.frontier.bury(excluded)
         return kept
+
+    async def _without_early(self, leases: list[Lease]) -> list[Lease]:
+        """Put off what is not to be sent before a later time."""
+        moments = [_moment_of(lease) for lease in leases]
+        if not any(moments):
+            return leases
+        now = await self.frontier.server_time()
+        for lease, moment in zip(leases, moments, strict=True):
+            if moment > now:
+                await self.frontier.release([lease], after_s=min(moment - now, YEAR_S))
+        return [one for one, moment in zip(leases, moments, strict=True) if moment <= now]
 
     async def _identified(self, leases: Sequence[Lease]) -> list[Lease]:
         """Without those that were added before a node had told how pages are identified. They are
@@ -117,6 +147,7 @@ class Prefetch:
 
     def note_life(self) -> None:
         self._moved_at, self.mailbox.idle_s = time.monotonic(), 0.0
+        self.is_drained = False
 
     async def _see_whether_it_is_over(self, version: int) -> bool:
         """Over for all: nothing pending, delayed or leased, on this node or another."""
@@ -129,6 +160,7 @@ class Prefetch:
         if picture != self._picture or not nothing_left:
             self._picture = picture
             self.note_life()
+        self.is_drained = not (stats.pending or stats.delayed)
         mailbox.idle_s = time.monotonic() - self._moved_at
         over = nothing_left and mailbox.idle_s >= self.options.linger_s and mailbox.is_quiet
         mailbox.finished_at = version if over else -1

@@ -35,6 +35,19 @@ def refused_status(crawler: Crawler, response: Response) -> str | None:
     return None
 
 
+def unasked_status(crawler: Crawler, response: Any, request: Request) -> str:
+    """401 or 403, unless the spider names that status; empty: another result. Whoever gets it may
+    have wanted another page: it counts as handled if something comes of it."""
+    if not isinstance(response, Response) or response.status not in (401, 403):
+        return ""
+    own = getattr(crawler.spider, "handle_httpstatus_list", ())
+    named = [
+        *request.meta.get("handle_httpstatus_list", own),
+        *crawler.settings.getlist("HTTPERROR_ALLOWED_CODES"),
+    ]
+    return "" if str(response.status) in map(str, named) else _phrase(response.status)
+
+
 def has_errback(request: Request, spider: Spider) -> bool:
     """Whether failures have a handler. A CrawlSpider's own errback only forwards to the rule's,
     which most rules do not have."""

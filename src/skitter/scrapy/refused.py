@@ -35,19 +35,19 @@ def refuse(crawler: Crawler, error: BaseException, spider: Spider | None = None)
     if not isinstance(error, SkitterError):
         raise error
     if not CLOSES_QUIETLY:
-        _fail_when_closed(crawler)
+        fail_when_closed(crawler)
         raise error
     logger.error("%s", error)
     setattr(spider or crawler.spider, _MARK, True)
 
     def close() -> None:
-        _fail_when_closed(crawler)
+        fail_when_closed(crawler)
         raise CloseSpider(REASON)
 
     crawler.signals.connect(close, signals.spider_opened, weak=False)
 
 
-def _fail_when_closed(crawler: Crawler) -> None:
+def fail_when_closed(crawler: Crawler) -> None:
     """A crawl that is closed has exit code 0, one that ends without a spider 1. To be called late:
     handlers that were connected before may still need the spider."""
 

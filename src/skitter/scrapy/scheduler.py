@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, signals
@@ -19,9 +20,10 @@ from skitter.engine.verdict import Policy
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.offers import Offer, offer
 from skitter.frontier.wire import NOT_PLAIN
-from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
+from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec, own_types
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
+from skitter.scrapy.cookies import SharedCookies
 from skitter.scrapy.departures import Downloads
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.exchanges import Exchanges
@@ -37,6 +39,7 @@ from skitter.scrapy.mailbox import (
     FailedItem,
     FeedBatch,
     Link,
+    LooseCookies,
     LooseItems,
     LooseLinks,
     Mailbox,
@@ -45,8 +48,8 @@ from skitter.scrapy.mailbox import (
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.proxies import StoredProxies, without_chosen
-from skitter.scrapy.refusals import has_errback, why_unheard
-from skitter.scrapy.refused import end_opening, is_refused, refuse
+from skitter.scrapy.refusals import has_errback, unasked_status, why_unheard
+from skitter.scrapy.refused import end_opening, fail_when_closed, is_refused, refuse
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
 
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
+    from skitter.frontier.batches import Messages
     from skitter.model import Lease
     from skitter.scrapy.mailbox import Parcel
 
@@ -114,6 +118,7 @@ class Scheduler:
             self.engine.slot_of,
             ranked=self.options.order == "priority",
             check_meta=StoredProxies(self.crawler.settings).check,
+            types=own_types(self.crawler.settings),
         )
         feed = getattr(spider, "feed", None)
         self.node = Node(
@@ -127,6 +132,7 @@ class Scheduler:
             self.mailbox.supplied = self.options.concurrency
         self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
+        self.engine.share_cookies(SharedCookies(self.mailbox, self._put).share)
         self.guard = make_guard(self.crawler, spider, self.engine)
         self.downloads = Downloads(self.node, self.mailbox)
         policy = Policy(blocked_rest_s=self.options.blocked_rest_s)
@@ -166,8 +172,13 @@ class Scheduler:
         if not hasattr(self, "node"):
             closed.callback(None)
         else:
-            self.node.stop(reason, partial(_fire, closed))
+            self.node.stop(reason, partial(self._on_closed, closed))
         return closed
+
+    def _on_closed(self, closed: Deferred[None]) -> None:
+        if self.node.is_futile and not closed.called:
+            fail_when_closed(self.crawler)
+        _fire(closed)
 
     def has_pending_requests(self) -> bool:
         """Whether any node has work left, as far as this node knows."""
@@ -190,6 +201,7 @@ class Scheduler:
                 return None  # a page that may kill the process runs alone
             lease = ready.popleft()
             self.mailbox.version += 1
+            self.mailbox.begun += 1
             if self.mailbox.runs_low:
                 self.node.nudge(hurry=True)
             if request := self._open_lease(lease):
@@ -292,6 +304,7 @@ class Scheduler:
             if not entry.is_routed:
                 entry.proxy = request.meta.get("proxy")
             self.ignored.note_page(entry, result, request)
+            entry.unasked = unasked_status(self.crawler, result, request)
             if not has_errback(request, self.spider):
                 entry.error = why_unheard(result, self.crawler)
         token = ORIGIN.set(entry)
@@ -327,6 +340,8 @@ class Scheduler:
 
     def _end(self, entry: Entry) -> None:
         entry.is_over = True
+        if entry.unasked and entry.is_barren and not entry.error:
+            entry.error = f"{entry.unasked}: neither a request nor an item came of it"
         mailbox = self.mailbox
         self._put(entry)
         if mailbox.runs_low:
@@ -342,26 +357,32 @@ class Scheduler:
         old = time.monotonic() - 1
         for entry in self.mailbox.active.values():
             if entry.links and entry.since_s < old:
+                for session, changes in entry.cookies.items():
+                    self._put(LooseCookies(session, changes))
+                entry.cookies = {}
                 links, entry.links = entry.links, []
                 self._put(LooseLinks(links))
 
     # --- the feed and items -----------------------------------------------------------------------
 
-    def _read_feed(self, name: str, messages: list[bytes]) -> None:
+    def _read_feed(self, messages: Messages) -> None:
         """Turn messages into requests with the spider's own method, in the engine's thread."""
-        batch = FeedBatch(name)
+        batch = FeedBatch(messages.name, messages.place)
         token = ORIGIN.set(batch)
         try:
-            for message in messages:
-                self._read_message(batch, message)
+            for text, score in zip_longest(messages.texts, messages.scores, fillvalue=0):
+                self._read_message(batch, text, score)
         finally:
             ORIGIN.reset(token)
+            self.mailbox.fed += len(batch.links)
             self._put(batch)
             self.node.note_feed_read()
 
-    def _read_message(self, batch: FeedBatch, message: bytes) -> None:
+    def _read_message(self, batch: FeedBatch, message: Any, score: Any) -> None:
         try:
             for request in self.spider.requests_from(message):  # type: ignore[attr-defined]
+                if score and not request.priority:
+                    request.priority = round(score)
                 self.crawler.engine.crawl(request)
         except SkitterError as error:
             batch.rejected.append((message, str(error)))

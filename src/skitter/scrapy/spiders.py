@@ -18,7 +18,7 @@ from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.lookup import scheduler_of
 from skitter.scrapy.message import request_fields
-from skitter.scrapy.parsing import encoding, fill, whole, whole_setting
+from skitter.scrapy.parsing import Unusable, encoding, fill, whole, whole_setting
 from skitter.scrapy.refused import refuse
 from skitter.scrapy.scheduler import Scheduler
 
@@ -43,12 +43,15 @@ class RedisMixin:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider: Self = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[misc]
+        spider: Any = None
         try:
+            spider = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[misc]
             spider.setup_redis(crawler)
         except UsageError as error:
-            refuse(crawler, error, spider)  # type: ignore[arg-type]
-        return spider
+            spider = spider or Spider.from_crawler(crawler, name=cls.name)  # to be closed at once
+            refuse(crawler, error, spider)
+        made: Self = spider
+        return made
 
     @cached_property
     def server(self) -> Any:
@@ -62,7 +65,7 @@ class RedisMixin:
         refuse_overrides(type(self), RedisMixin, SPIDER)
         crawler = crawler or getattr(self, "crawler", None)
         if crawler is None:
-            raise UsageError("setup_redis needs the crawler: call it in or after from_crawler.")
+            raise Unusable("setup_redis needs the crawler: call it in or after from_crawler.")
         settings = crawler.settings
         batch = self.redis_batch_size = self._batch_size(settings)
         named = ("redis_encoding", self.redis_encoding)
@@ -73,7 +76,9 @@ class RedisMixin:
             self.max_idle_time = whole_setting(settings, "MAX_IDLE_TIME_BEFORE_CLOSE")
         self.max_idle_time = whole("max_idle_time", self.max_idle_time, low=0, high=10**7)
         self._schemes = settings.getlist("SKITTER_FEED_SCHEMES") or ["http", "https"]
-        self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch)
+        kinds = ("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET")
+        is_list = not any(settings.getbool(one) for one in kinds)
+        self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch, is_list)
         self.logger.info(  # type: ignore[attr-defined]
             "Reading start URLs from redis key %r (batch size: %s, encoding: %s)",
             self.redis_key,
@@ -90,13 +95,15 @@ class RedisMixin:
 
     def _keys(self, default: str | None) -> tuple[str, ...]:
         named = self.redis_key if self.redis_key is not None else default or DEFAULT_KEY
+        if not isinstance(named, str | list | tuple):
+            raise Unusable(f"redis_key = {named!r} must be a key, or a list of keys.")
         several = [named] if isinstance(named, str) else list(named)
         where = "redis_key" if self.redis_key is not None else "REDIS_START_URLS_KEY"
         keys = tuple(
             dict.fromkeys(fill(where, str(one).strip(), name=self.name) for one in several)
         )
         if not keys or not all(keys):
-            raise UsageError(f"redis_key = {self.redis_key!r} is empty: name the key of the feed.")
+            raise Unusable(f"redis_key = {self.redis_key!r} is empty: name the key of the feed.")
         self.redis_key = keys[0] if isinstance(named, str) else list(keys)
         return keys
 
@@ -180,6 +187,13 @@ def _check_rules(kind: type[CrawlSpider]) -> None:
                 f"{kind.__name__}.rules[{number}] is a {what}: write Rule({what}(...)), with a "
                 "comma after it."
             )
+        for role in ("callback", "errback", "process_links", "process_request"):
+            method = getattr(rule, role, None)
+            if isinstance(method, str) and not callable(getattr(kind, method, None)):
+                raise UsageError(
+                    f"{kind.__name__}.rules[{number}] has {role}={method!r}, but {kind.__name__} "
+                    "has no such method."
+                )
     if not isinstance(kind.rules, Iterable):
         raise UsageError(
             f"{kind.__name__}.rules is a single Rule: write (Rule(...),) with a comma."

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.statscollectors import MemoryStatsCollector
 
 from skitter.errors import SkitterError
+from skitter.frontier.addresses import is_cluster_url
 from skitter.frontier.blocking import RedisProblem
 from skitter.scrapy.address import server_settings
 from skitter.scrapy.connection import get_redis_from_settings
@@ -108,5 +109,5 @@ class RedisStatsCollector(MemoryStatsCollector):
     def _numbers_key(self, key: str) -> str:
         """In the same slot of a cluster as the hash."""
         where = server_settings(self._crawler.settings).redis_url or ""
-        is_tagged = "{" in key or not where.startswith("redis+cluster:")
+        is_tagged = "{" in key or not is_cluster_url(where)
         return f"{key}:sent" if is_tagged else f"{{{key}}}:sent"

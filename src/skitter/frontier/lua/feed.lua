@@ -1,48 +1,56 @@
 --[[
 feed: take messages that users pushed to keys of their own, and keep a copy until they are in the
 frontier. A batch that a node did not finish in time goes to the next caller, under its old name.
+Names no other key of a job: in a cluster, the copy is where the messages were (batches.py).
 
 FLAGS  allow-oom
-KEYS   feeding  hash   batch -> ms at which it may be taken over, and its messages
-ARGV   limit    int    at most this many messages
+KEYS   feeding  hash   batch -> ms at which it may be taken over, its messages and their scores
+ARGV   now      text   server ms; empty outside of tests and simulation
+       limit    int    at most this many messages
        ttl_ms   int    how long the node has to finish the batch
        token    text   names the batch
 EACH   key      text   a list, set or zset; the first that has messages is read
-REPLY  list   the name of the batch and its messages; empty if there are none; an empty name, a
-       key and its type if that key is not a list, set or zset
+REPLY  list   the name of the batch, its scores (empty unless it is of a zset) and its messages;
+       empty if there are none; an empty name, a key and its type if that key is not a list, set
+       or zset
 COST   O(limit * log N), plus the batches that nodes hold now
 ]]
---@include once clock
-local function keep(batch, messages)
-  redis.call('HSET', feeding, batch, cmsgpack.pack({ now_ms + ttl_ms, messages }))
-  table.insert(messages, 1, batch)
-  return remember(messages)
+local time = redis.call('TIME')
+local now_ms = tonumber(now) or time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function answer(batch, known)
+  return { batch, known[3] or '', unpack(known[2]) }
 end
 
-local function abandoned()
-  local batches = redis.call('HGETALL', feeding)
-  for i = 1, #batches, 2 do
-    local known = cmsgpack.unpack(batches[i + 1])
-    if known[1] <= now_ms then return batches[i], known[2] end
-  end
+local function keep(batch, messages, scores)
+  local known = { now_ms + ttl_ms, messages, scores }
+  redis.call('HSET', feeding, batch, cmsgpack.pack(known))
+  return answer(batch, known)
 end
 
 local READ = {
-  list = function(key) return redis.call('LPOP', key, limit) end,
-  set = function(key) return redis.call('SPOP', key, limit) end,
+  list = function(key) return redis.call('LPOP', key, limit), '' end,
+  set = function(key) return redis.call('SPOP', key, limit), '' end,
   zset = function(key) -- highest score first, like scrapy-redis
-    local pairs, messages = redis.call('ZPOPMAX', key, limit), {}
-    for i = 1, #pairs, 2 do messages[#messages + 1] = pairs[i] end
-    return messages
+    local pairs, messages, scores = redis.call('ZPOPMAX', key, limit), {}, {}
+    for i = 1, #pairs, 2 do
+      messages[#messages + 1], scores[#scores + 1] = pairs[i], pairs[i + 1]
+    end
+    return messages, table.concat(scores, ' ')
   end,
 }
 
-local batch, messages = abandoned()
-if batch then return keep(batch, messages) end
+local mine = redis.call('HGET', feeding, token) -- the reply was lost
+if mine then return answer(token, cmsgpack.unpack(mine)) end
+local batches = redis.call('HGETALL', feeding)
+for i = 1, #batches, 2 do
+  local known = cmsgpack.unpack(batches[i + 1])
+  if known[1] <= now_ms then return keep(batches[i], known[2], known[3] or '') end
+end
 local wrong = {}
 for at = EACH.start, #ARGV do
   local kind = redis.call('TYPE', ARGV[at]).ok
   if READ[kind] then return keep(token, READ[kind](ARGV[at])) end
   if kind ~= 'none' then wrong = { '', ARGV[at], kind } end
 end
-return remember(wrong)
+return wrong
