@@ -115,3 +115,13 @@ def nothing(page: Page):
 def note(stats):
     with Path("endings").open("a") as file:
         file.write(f"{stats.done}\n")
+
+
+#: Never comes to an end.
+endless = Spider("endless", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@endless.page
+async def wait_forever(page: Page):
+    await asyncio.Event().wait()
+    yield {"url": page.url}

@@ -12,8 +12,8 @@ from celery import chain, chord
 
 from skitter.celery import CelerySettings
 from skitter.celery.config import is_on_broker
-from skitter.celery.registry import TASK
-from skitter.celery.results import QUEUED, ScrapeFailed
+from skitter.celery.registry import QUEUED, TASK
+from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
 from skitter.errors import NotAllowed
 from skitter.frontier.admin.pumps import pump_secret

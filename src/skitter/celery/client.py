@@ -8,8 +8,7 @@ import msgspec
 from celery.canvas import Signature
 
 from skitter.celery.factory import default_app
-from skitter.celery.registry import read_spec
-from skitter.celery.results import QUEUED, has_backend, task_meta
+from skitter.celery.registry import QUEUED, has_backend, read_spec, task_meta
 from skitter.celery.runtime import runtime_of
 from skitter.errors import JobMissing, UsageError
 from skitter.frontier.admin.control import read_birth

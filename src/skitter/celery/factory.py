@@ -20,6 +20,7 @@ from skitter.celery.config import (
     shipped,
     warn_of,
 )
+from skitter.celery.revoke import LOOK_S, Revocations
 from skitter.celery.runtime import Runtime, runtime_of
 from skitter.celery.scheduling import SLOTS_TTL_S, WATCH_S
 from skitter.celery.tasks import add_tasks
@@ -132,6 +133,7 @@ class WorkerSignals:
             watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
             watch.send()
             sender.timer.call_repeatedly(WATCH_S, watch.send)
+            sender.timer.call_repeatedly(LOOK_S, Revocations(self._app).pass_on)
 
     def on_shutdown(self, sender: Any, **_: Any) -> None:
         if sender.app is self._app:
@@ -181,7 +183,8 @@ def mute_logs() -> None:
 def _is_news(record: logging.LogRecord) -> bool:
     text = record.getMessage()
     is_told = text.startswith("Task skitter.") and " raised expected: " in text
-    return "skitter.watch[" not in text and not is_told
+    is_housekeeping = "skitter.watch[" in text or "skitter.cancel[" in text
+    return not is_housekeeping and not is_told
 
 
 # --- their command line ---------------------------------------------------------------------------

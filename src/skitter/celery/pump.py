@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.output import open_output, output_of
-from skitter.celery.registry import cached_spider, read_spec
+from skitter.celery.registry import cached_spider, has_outcomes, read_spec
 from skitter.celery.results import ResultSink, store_failures
+from skitter.celery.revoke import TaskWorker
 from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
 from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
@@ -23,6 +24,7 @@ from skitter.loading import Loader
 from skitter.sinks import LoadPace
 from skitter.spider.source_line import describe
 from skitter.spider.transform import chain
+from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from skitter.celery.runtime import Only, Runtime, WarmWorker
     from skitter.loading import OpenSink
     from skitter.sinks import Destination
-    from skitter.worker.loop import Worker
 
 #: A pump that has not renewed its permit for this long is dead, and replaced.
 PERMIT_S = 12.0
@@ -123,6 +124,7 @@ async def _log_error(runtime: Runtime, message: PumpMessage, error: Exception) -
 async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None:
     lingers = warm.spec.kind == "scrape"
     worker = warm.worker(
+        TaskWorker if lingers else Worker,
         WorkerOptions.of(
             warm.spec.config,
             grace_s=GRACE_S,
@@ -132,7 +134,7 @@ async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None
             stuck_s=runtime.settings.stuck_s,
             kind="celery",
             watch_signals=False,  # Celery handles them
-        )
+        ),
     )
     async with loading(runtime, warm, worker):
         tasks = [asyncio.create_task(_control(runtime, warm, worker, message))]
@@ -291,6 +293,6 @@ async def _until_loaded(warm: WarmWorker, loaders: list[asyncio.Task[None]]) -> 
     deadline = time.monotonic() + LOAD_S
     while time.monotonic() < deadline and not any(one.done() for one in loaders):
         stats = await warm.frontier.stats()
-        if not (stats.items or (warm.spec.kind == "scrape" and stats.dead)):
+        if not (has_outcomes(stats) if warm.spec.kind == "scrape" else stats.items):
             return
         await asyncio.sleep(0.02)

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from celery.app.task import Context
-from celery.backends.base import DisabledBackend
 from celery.canvas import maybe_signature
-from celery.states import FAILURE, PENDING
+from celery.exceptions import TaskRevokedError
+from celery.states import FAILURE
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
 
 from skitter.celery.broker import publishing
-from skitter.celery.registry import TASK
+from skitter.celery.registry import QUEUED, TASK, is_task, task_meta
+from skitter.celery.revoke import end_of
 from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
 from skitter.frontier.admin.dead import drop, lock_dead, unfetched, unlock_dead
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 
-#: The state of a task whose pages are queued in the frontier or being fetched.
-QUEUED = "QUEUED"
 FAILURES_S = 0.2
 LOCK_S = 30.0
 #: The fields of a task that make others run, and those that only describe it.
@@ -48,18 +47,6 @@ SENDING = ("callbacks", "errbacks", "chain", "chord")
 HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
             "correlation_id")  # fmt: skip
 logger = logging.getLogger(__name__)
-
-
-def has_backend(app: Any) -> bool:
-    return not isinstance(app.backend, DisabledBackend)
-
-
-def task_meta(app: Any, id: str) -> tuple[str, Any]:
-    """Its state, and its result or the state's meta. PENDING: unknown."""
-    if not has_backend(app):
-        return PENDING, None
-    meta = app.backend.get_task_meta(id)
-    return meta["status"], meta["result"]
 
 
 def to_json(value: Any) -> Any:
@@ -127,16 +114,14 @@ async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
 
 
 def _failure(task: dict[str, Any], letter: DeadLetter) -> Any:
+    if end := end_of(task, letter.reason):
+        return end
     if task.get("record_errors"):
         return {"url": letter.url, "ok": False, "error": letter.reason}
     return ScrapeFailed(f"{letter.url}: {letter.reason}")
 
 
 # --- a task waiting in the frontier, where anyone may have written it ----------------------------
-
-
-def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(found, dict) and isinstance(found.get("id"), str)
 
 
 def sign_task(runtime: Runtime, job: str, task: dict[str, Any]) -> dict[str, Any]:
@@ -193,6 +178,9 @@ def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> None:
     SinkAway, if the backend or the broker does not answer."""
     request = Context(task | {"delivery_info": {}})  # where Celery looks before an error callback
     try:
+        if isinstance(outcome, TaskRevokedError):
+            app.backend.mark_as_revoked(request.id, str(outcome), request)
+            return
         if not isinstance(outcome, Exception):
             outcome = _succeed(app, request, outcome)
         if outcome is not None:

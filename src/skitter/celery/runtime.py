@@ -25,12 +25,12 @@ from skitter.celery.registry import spider_for
 from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.pumps import pump_secret
+from skitter.frontier.sync import has_loop, run_sync
 from skitter.settings import resolve
 from skitter.worker.assembly import open_worker
-from skitter.worker.loop import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from concurrent.futures import Future
 
     from skitter.celery.config import CelerySettings
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
     from skitter.worker.delivery import Tally
+    from skitter.worker.loop import Worker
     from skitter.worker.options import WorkerOptions
 
 T = TypeVar("T")
@@ -66,10 +67,10 @@ class WarmWorker:
     def tally(self) -> Tally:
         return self.first.delivery.tally
 
-    def worker(self, options: WorkerOptions) -> Worker:
+    def worker(self, kind: type[Worker], options: WorkerOptions) -> Worker:
         """A worker for one pump."""
         first, options = self.first, replace(options, lanes=self.first.options.lanes)
-        return Worker(self.frontier, first.attempts, first.delivery, first.logbook, options)
+        return kind(self.frontier, first.attempts, first.delivery, first.logbook, options)
 
 
 @dataclass
@@ -157,6 +158,15 @@ class Runtime:
         except BaseException:  # Celery's time limit, Ctrl-C
             future.cancel()
             raise
+
+    def ask(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
+        """Run it in this thread, without a loop of its own: also a process of greenlets can."""
+
+        async def ask() -> T:
+            async with open_server(self.where) as server:
+                return await work(server)
+
+        return self.run(ask()) if has_loop() else run_sync(ask())
 
     def close(self) -> None:
         """Close everything and end the thread. The runtime can be reused afterwards."""

@@ -27,6 +27,7 @@ from skitter.celery.registry import (
     register_job,
 )
 from skitter.celery.results import sign_task, to_json
+from skitter.celery.revoke import limits_of
 from skitter.celery.scheduling import schedule
 from skitter.celery.security import check_out, is_signed
 from skitter.errors import BadOption, JobMissing, UsageError
@@ -186,7 +187,7 @@ class Submitted(TypedDict):
 def task_context(request: Any) -> dict[str, Any]:
     """A Celery request as plain values, to keep in the frontier until its result is ready."""
     fields = to_json({name: getattr(request, name, None) for name in CONTEXT})
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None} | limits_of(request)
 
 
 def waiting_task(

@@ -17,8 +17,9 @@ from kombu.exceptions import EncodeError, OperationalError
 from skitter.celery import pump, reduce, submit
 from skitter.celery.broker import publishing
 from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S, destination
-from skitter.celery.registry import TASK
-from skitter.celery.results import QUEUED, task_meta, to_json
+from skitter.celery.registry import QUEUED, TASK, task_meta
+from skitter.celery.results import to_json
+from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import report_slots, schedule_all
 from skitter.celery.security import HOW, check_permitted
@@ -85,6 +86,11 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if self.sent_when_called:
             return self.apply_async(args, kwargs)
         raise UsageError(f"{self.name} is a task: send it with .delay(...), then .get().")
+
+    def cancel(self, id: str) -> None:
+        """Revoke a task, by its id. Its page is not fetched, unless it is in flight."""
+        self.app.control.revoke(id)  # if no worker has taken its message yet
+        cancel_tasks(runtime_of(self.app), [id])
 
     def _check(self, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
         if self.app.conf.task_always_eager:
@@ -256,6 +262,13 @@ def watch(self: Any, machine: str, slots: int) -> None:
     runtime.run(look())
 
 
+def cancel(self: Any, ids: list[str], tries: int) -> None:
+    """Withdraw the pages of revoked tasks."""
+    left = cancel_tasks(runtime_of(self.app), ids)
+    if left and tries < TRIES:
+        send_cancel(self.app, left, tries + 1)
+
+
 def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
     """What Skitter raises on purpose says what to do: it is logged without a stack trace, and
     reaches the caller as a class that is made of its message alone. Celery makes the exception
@@ -301,3 +314,4 @@ def add_tasks(app: Any) -> None:
     add("finish", finish, **QUIET)
     add("pump", run_pump, **LIMITED)
     add("watch", watch, **QUIET)
+    add("cancel", cancel, **QUIET)
