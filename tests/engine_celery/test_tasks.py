@@ -194,7 +194,7 @@ def test_a_thousand_urls_are_one_message_and_all_stored_once(busy):
     assert sorted(url for (url,) in rows) == sorted(urls)
     assert not busy.audit("many").problems
     again = busy.scrape_many(urls, job="many", out="many.db")
-    assert again.get(timeout=WAIT_S) == {"job": "many", "new": 0, "known": 1000}
+    assert {"new": 0, "known": 1000}.items() <= again.get(timeout=WAIT_S).items()
 
 
 def test_urls_may_come_from_a_generator(busy):

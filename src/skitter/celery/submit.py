@@ -9,9 +9,10 @@ Submitting twice is safe: the page of a task is identified by the task's id, oth
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypedDict
 
 import msgspec
 
@@ -48,18 +49,21 @@ from skitter.settings import (
     resolve,
 )
 from skitter.spider import load_spider
+from skitter.spider.rounds import visit_again
 from skitter.spider.seeding import offer_seeds
 from skitter.urls import identify
 from skitter.worker.assembly import has_plain_pages
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from skitter.celery.runtime import Runtime
     from skitter.frontier.frontier import Frontier
 
 MAX_ITEMS = 50_000
+VISITED = "nothing is fetched, as all URLs were visited before: again=True visits them once more."
+GOING_ON = "nothing is added, as all URLs wait for their turn: the job is still going on."
 #: The run id of jobs that never end, because all callers share them.
 SHARED = "service"
 #: The fields of a Celery request that its result needs.
@@ -67,6 +71,7 @@ CONTEXT = (
     "id", "task", "args", "kwargs", "chord", "group", "group_index", "callbacks", "errbacks",
     "chain", "root_id", "parent_id", "reply_to", "correlation_id", "ignore_result",
 )  # fmt: skip
+logger = logging.getLogger(__name__)
 #: Checks by option name, beyond its type. None is not checked.
 CHECKS: dict[str, Callable[[Any], object]] = {
     "spider": cached_spider,
@@ -136,6 +141,7 @@ class ManyOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=
     job: str = "pages"
     out: str = ""  # an output's name, or a file; empty: items wait for `skitter load`
     priority: int = 0
+    again: int = 0  # True: visit known pages once more. The caller sends when it was, in ms
 
 
 class MapOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,6 +158,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pumps: int | None = None
     obey_robots: bool = True
     lease_s: float = LEASE_S
+    again: int = 0  # True: visit the start URLs once more
 
 
 def check_urls(urls: Any) -> None:
@@ -182,6 +189,17 @@ class Submitted(TypedDict):
     job: str
     new: int
     known: int
+    note: NotRequired[str]  # if nothing is fetched, why
+
+
+def submitted(job: str, *, new: int, known: int, is_over: bool = True) -> Submitted:
+    """Says so, also in the worker's log, if nothing is new: to a caller such as Celery beat, a job
+    that does nothing looks like one that works."""
+    told = Submitted(job=job, new=new, known=known)
+    if known and not new:
+        told["note"] = VISITED if is_over else GOING_ON
+        logger.warning("%s: %s", job, told["note"])
+    return told
 
 
 def task_context(request: Any) -> dict[str, Any]:
@@ -251,8 +269,17 @@ async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) 
     frontier = await open_page_job(runtime, spec, options)
     await claim_output(runtime, spec)  # again, if the job is new
     requests = [Request(url=url, priority=options.priority) for url in urls]
+    if options.again:
+        new = await visit_again(frontier, _each(requests), due_ms=options.again)
+        await submit_requests(runtime, frontier, spec, [])
+        return submitted(spec.job, new=new, known=len(urls) - new, is_over=False)
     added = await submit_requests(runtime, frontier, spec, requests)
-    return Submitted(job=spec.job, new=added[Added.NEW], known=added[Added.SEEN])
+    return submitted(spec.job, new=added[Added.NEW], known=added[Added.SEEN])
+
+
+async def _each(requests: list[Request]) -> AsyncIterator[Request]:
+    for one in requests:
+        yield one
 
 
 async def submit_requests(
@@ -305,8 +332,10 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     frontier, _ = await open_crawl(await runtime.server(), job, spider, config)
     await claim_output(runtime, runtime.sign(spec))  # again, if the job is new
     before = await frontier.stats()
-    private = await offer_seeds(frontier, spider)
+    private, visited = await offer_seeds(frontier, spider), 0
     after = await frontier.stats()
+    if options.again:
+        visited = await visit_again(frontier, spider.seeds(), due_ms=options.again)
     if not (after.seen or after.fed):  # a job that never had a URL never ends
         return Submitted(job=frontier.job, new=0, known=0)
     fetch = FetchOptions(obey_robots=options.obey_robots, allow_hosts=tuple(sorted(private)))
@@ -314,4 +343,5 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     await reset_callback(frontier)
     await submit_requests(runtime, frontier, runtime.sign(spec), [])
     new, known = after.seen - before.seen, after.duplicates - before.duplicates
-    return Submitted(job=frontier.job, new=new, known=known)
+    is_over = not (after.remaining or options.again)
+    return submitted(frontier.job, new=new + visited, known=known - visited, is_over=is_over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Set
 from functools import wraps
 from inspect import signature
@@ -61,6 +62,8 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         kwargs = {name: _as_list(value) for name, value in (kwargs or {}).items()}
         if "priority" in options:  # the frontier's: brokers disagree on which end comes first
             kwargs["priority"] = options.pop("priority")
+        if kwargs.get("again") is True:  # one round, however often the message is delivered
+            kwargs["again"] = round(1000 * time.time())
         self._check(args, kwargs, options)
         runtime, task_id = runtime_of(self.app), task_id or uuid()
         options = destination(self.app, self.name, runtime.settings.queues.http) | options
@@ -114,6 +117,8 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
 
     def _read(self, given: dict[str, Any], *, signed: bool) -> Any:
         """The options. Raises NotAllowed before loading anything they name."""
+        if given.get("again") is True:  # sent by its name alone
+            given = given | {"again": round(1000 * time.time())}
         wanted, settings = self.options_type.read(given), runtime_of(self.app).settings
         if not signed or runtime_of(self.app).in_worker:
             check_permitted(wanted.spider, getattr(wanted, "out", ""), settings, signed=signed)
