@@ -194,3 +194,43 @@ def test_the_result_of_a_reducer_is_there_for_whoever_asks_later(busy):
     result.get(timeout=PATIENCE_S)
 
     assert status(result.id, app=busy.app).state == "SUCCESS"
+
+
+GREENLETS = """
+from gevent import monkey
+monkey.patch_all()
+import sys
+import gevent
+from celery.exceptions import TaskRevokedError
+from skitter.celery import app, scrape, status
+from skitter.celery.runtime import runtime_of
+from skitter.errors import UsageError
+
+found = [scrape.delay(url) for url in sys.argv[1:]]
+print(*[one.get(timeout=600)["status"] for one in found])
+looks = [gevent.spawn(status, one.id) for one in found]
+print(*[one.get().state for one in looks], status("scrape").job)
+late = scrape.apply_async((sys.argv[1],), countdown=3600)
+scrape.cancel(late.id)
+try:
+    runtime_of(app).run(runtime_of(app).server())
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_a_process_of_greenlets_calls_and_looks_and_is_told_what_it_cannot_do(busy):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", GREENLETS, *busy.pages(3, "green")],
+        env=busy.environment,
+        cwd=busy.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    pages, states, refusal = done.stdout.splitlines() or [done.stderr, "", ""]
+    assert pages == "200 200 200"
+    assert states == "SUCCESS SUCCESS SUCCESS scrape"
+    assert "runs on gevent" in refusal

@@ -285,6 +285,8 @@ def test_beat_that_repeats_a_crawl_is_told_that_nothing_is_new_and_may_visit_aga
     repeated = many()
     assert (repeated["new"], repeated["known"]) == (0, 3)
     assert "again=True" in repeated["note"]
+    told = json.loads(busy.skitter("status", "beat", "--json").stdout)
+    assert told["state"] == status("beat", app=busy.app).state  # its items wait for a loader
     assert many(again=True) == {"job": "beat", "new": 3, "known": 0}
     assert sorted(visits("/about?beat=")) == sorted(
         2 * [url[len(busy.page("")) - 1 :] for url in pages]

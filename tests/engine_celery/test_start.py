@@ -49,6 +49,7 @@ def test_a_pool_that_cannot_fetch_is_refused_before_there_is_a_server(tmp_path, 
 
     assert done.returncode == 2, done.stderr
     assert "-P threads" in done.stderr
+    assert "register(app, CelerySettings(queues=" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / ".s" / "valkey.sock").exists()
 

@@ -148,7 +148,9 @@ def check_pool(pool: Any) -> None:
         if other in name:
             raise UsageError(
                 f"a {other} pool cannot fetch pages, which takes an event loop of its own: remove "
-                "`-P` or use `-P threads`; a worker with that pool can serve other queues (`-Q`)."
+                "`-P` or use `-P threads`. To keep this pool for your own tasks, give ours a queue "
+                '(`register(app, CelerySettings(queues=Queues(http="crawl", browser="crawl")))`) '
+                "and a worker (`celery -A ... worker -Q crawl -P threads`)."
             )
 
 

@@ -11,6 +11,7 @@ import asyncio
 import mmap
 import os
 import signal
+import sys
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from skitter.app import open_server
 from skitter.celery.config import frontier_server, is_on_broker
 from skitter.celery.registry import spider_for
 from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
+from skitter.errors import UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.pumps import pump_secret
 from skitter.frontier.sync import has_loop, run_sync
@@ -50,6 +52,10 @@ CLOSE_S = 5.0
 MAX_WARM_JOBS = 8
 MAX_FRONTIERS = 64
 STOPPING, WATCHING = 0, 1  # flags
+NO_LOOP = (
+    "this process runs on {0}, which has no place for the event loop that fetches pages: send the "
+    "task to workers with `-P prefork` or `-P threads`, in a queue of their own."
+)
 
 
 @dataclass(slots=True)
@@ -181,6 +187,8 @@ class Runtime:
 
     def _open(self) -> _Opened:
         """Opens again after a fork: what the parent opened is the parent's."""
+        if (name := greenlets()) and self._opened is None:
+            raise UsageError(NO_LOOP.format(name))
         with self._lock:
             if self._opened is None or self._opened.pid != os.getpid():
                 self._opened = _Opened()
@@ -297,6 +305,18 @@ class Runtime:
         )
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
         return WarmWorker(spec, frontier, worker, stack, permissions, only)
+
+
+def greenlets() -> str:
+    """The library that has replaced the threads of this process by greenlets: gevent or eventlet.
+    An event loop would block them all."""
+    for name, module, test in (
+        ("gevent", "gevent.monkey", "is_module_patched"),
+        ("eventlet", "eventlet.patcher", "is_monkey_patched"),
+    ):
+        if module in sys.modules and getattr(sys.modules[module], test)("socket"):
+            return name
+    return ""
 
 
 def runtime_of(app: Any) -> Runtime:
