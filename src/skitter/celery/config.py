@@ -28,6 +28,10 @@ BROKER, RESULTS = "SKITTER_BROKER_URL", "SKITTER_RESULT_BACKEND"
 PREFIX = "skitter.celery."
 SECRET, MIN_SECRET_CHARS = "SKITTER_SECRET", 16
 SPIDERS, OUTPUT = "SKITTER_SPIDERS", "SKITTER_OUTPUT_"
+EAGER = (
+    "{} cannot run tasks eagerly, because workers fetch the pages: remove task_always_eager, and "
+    "start a worker."
+)
 #: kombu's names -> the Redis client's.
 CERT_CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
 
@@ -173,7 +177,13 @@ def check_url(option: str, url: str) -> None:
 
 
 def warn_of(conf: Any) -> None:
-    """Warn about settings that will cause trouble. Raises BadOption for addresses that are none."""
+    """Warn about settings that will cause trouble. Raises BadOption for addresses that are none,
+    and for an app whose workers would refuse our messages."""
+    accepted = conf.accept_content or ()
+    if not {"json", "application/json"} & set(accepted):
+        raise BadOption(
+            "accept_content", accepted, "a list with 'json': our tasks are sent as JSON"
+        )
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
     for option, url in (("broker_url", broker), ("result_backend", results)):
         check_url(option, url)

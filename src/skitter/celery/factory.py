@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from celery import Celery, signals
 
 from skitter.celery.config import (
+    EAGER,
     CelerySettings,
     Queues,
     check_url,
@@ -73,7 +74,6 @@ def _set_up(app: Any, settings: CelerySettings) -> Any:
     warn_of(app.conf)
     app.skitter = Runtime(app, settings)
     add_tasks(app)
-    app.finalize()
     WorkerSignals(app).connect()
     mute_logs()
     return app
@@ -110,6 +110,8 @@ class WorkerSignals:
             return
         try:
             check_pool(sender.pool_cls)
+            if self._app.conf.task_always_eager:
+                raise UsageError(EAGER.format("this worker"))
             where = self._runtime.where
             if self._runtime.secret is None:  # looked up once, for all processes
                 sends = "" if self._runtime.is_on_broker else "chains, chords, callbacks or "

@@ -17,7 +17,7 @@ from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import pump, reduce, submit
 from skitter.celery.broker import publishing
-from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S, destination
+from skitter.celery.config import EAGER, HARD_LIMIT_S, SOFT_LIMIT_S, destination
 from skitter.celery.registry import QUEUED, TASK, task_meta
 from skitter.celery.results import to_json
 from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
@@ -97,10 +97,7 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
 
     def _check(self, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
         if self.app.conf.task_always_eager:
-            raise UsageError(
-                f"{self.name} cannot run eagerly, because workers fetch its pages: remove "
-                "task_always_eager, and start a worker."
-            )
+            raise UsageError(EAGER.format(self.name))
         check_times(options)
         try:
             given = signature(self.run).bind(*args, **kwargs).arguments
@@ -292,12 +289,16 @@ def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-#: For all our tasks: each may run twice, so it is redelivered if its process is killed.
+#: For all our tasks: each may run twice, so it is redelivered if its process is killed. None leaves
+#: an option to the app's defaults, and annotations for all tasks come later: see `add_tasks`.
 COMMON = {
-    "bind": True,
-    "shared": False,  # with other apps in the process
     "acks_late": True,
+    "acks_on_failure": True,
+    "acks_on_timeout": True,
     "reject_on_worker_lost": True,
+    "retry_on_worker_lost": False,
+    "ignore_result": False,
+    "rate_limit": 0,  # the frontier's
     "serializer": "json",
     "throws": (SkitterError,),  # logged by in_a_sentence, as Celery would do it at INFO
 }
@@ -307,16 +308,26 @@ LIMITED = {"ignore_result": True, "soft_time_limit": SOFT_LIMIT_S, "time_limit":
 
 
 def add_tasks(app: Any) -> None:
+    """Also finalizes the app: what its configuration has done to our tasks by then is undone."""
+    added: dict[str, dict[str, Any]] = {}
+
     def add(name: str, function: Any, **options: Any) -> None:
-        app.task(name=f"skitter.{name}", **COMMON | options)(in_a_sentence(function))
+        added[f"skitter.{name}"] = kept = COMMON | options
+        make = app.task(name=f"skitter.{name}", bind=True, shared=False, **kept)
+        make(in_a_sentence(function))
 
     checked = {"base": CheckedTask}
     add("scrape", scrape, options_type=ScrapeOptions, **checked, **LATER)
     add("scrape_many", scrape_many, options_type=ManyOptions, sent_when_called=True, **checked)
     add("crawl", crawl, options_type=CrawlOptions, **checked)
     add("map_reduce", map_reduce, options_type=MapOptions, **checked, **LATER)
-    app.task(name="skitter.summarize", **COMMON | {"bind": False})(summarize)
+    added["skitter.summarize"] = COMMON
+    app.task(name="skitter.summarize", shared=False, **COMMON)(summarize)
     add("finish", finish, **QUIET)
     add("pump", run_pump, **LIMITED)
     add("watch", watch, **QUIET)
     add("cancel", cancel, **QUIET)
+    app.finalize()
+    for name, options in added.items():
+        for option in options.keys() - {"base"}:
+            setattr(type(app.tasks[name]), option, options[option])
