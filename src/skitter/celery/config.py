@@ -182,7 +182,7 @@ def warn_of(conf: Any) -> None:
     accepted = conf.accept_content or ()
     if not {"json", "application/json"} & set(accepted):
         raise BadOption(
-            "accept_content", accepted, "a list with 'json': our tasks are sent as JSON"
+            "accept_content", accepted, "a list with 'json', as our messages are JSON"
         )
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
     for option, url in (("broker_url", broker), ("result_backend", results)):
