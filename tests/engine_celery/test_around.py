@@ -8,6 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -234,3 +236,43 @@ def test_a_process_of_greenlets_calls_and_looks_and_is_told_what_it_cannot_do(bu
     assert pages == "200 200 200"
     assert states == "SUCCESS SUCCESS SUCCESS scrape"
     assert "runs on gevent" in refusal
+
+
+def test_those_who_watch_events_see_what_became_of_each_task_and_no_housekeeping(busy):
+    """What Flower shows is made of these."""
+    seen, over = busy.app.events.State(), threading.Event()
+
+    def listen() -> None:
+        with busy.app.connection_for_read() as connection:
+            receiver = busy.app.events.Receiver(connection, handlers={"*": seen.event})
+            ready.set()
+            while not over.is_set():
+                with suppress(TimeoutError):
+                    receiver.capture(limit=None, timeout=0.5, wakeup=False)
+
+    ready = threading.Event()
+    listener = threading.Thread(target=listen)
+    listener.start()
+    ready.wait()
+    try:
+        until(lambda: seen.workers)  # its heartbeat
+        stubborn = "engine_celery.helper_spiders:stubborn"
+        good = busy.scrape.delay(busy.page("/about?event"))
+        bad = busy.scrape.delay(busy.page("/nothing?event"))
+        tried = busy.scrape.delay(busy.failing.url, spider=stubborn)
+        until(lambda: good.ready() and bad.ready() and tried.ready())
+        busy.skitter("pause", "scrape")
+        held = busy.scrape.delay(busy.page("/about?held"))
+        until(lambda: status(held.id, app=busy.app).pending == 1)
+        held.revoke()
+        until(lambda: status(held.id, app=busy.app).pending == 0)
+        busy.skitter("resume", "scrape")
+        wanted = {good: "SUCCESS", bad: "FAILURE", tried: "FAILURE", held: "REVOKED"}
+        until(lambda: all(seen.tasks[one.id].state == wanted[one] for one in wanted))
+        assert seen.tasks[tried.id].retried
+        assert "404" in seen.tasks[bad.id].exception
+        names = {task.name for _, task in seen.tasks_by_timestamp()}
+        assert {"skitter.watch", "skitter.cancel", "skitter.finish"}.isdisjoint(names)
+    finally:
+        over.set()
+        listener.join()

@@ -181,9 +181,7 @@ def warn_of(conf: Any) -> None:
     and for an app whose workers would refuse our messages."""
     accepted = conf.accept_content or ()
     if not {"json", "application/json"} & set(accepted):
-        raise BadOption(
-            "accept_content", accepted, "a list with 'json', as our messages are JSON"
-        )
+        raise BadOption("accept_content", accepted, "a list with 'json', as our messages are JSON")
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
     for option, url in (("broker_url", broker), ("result_backend", results)):
         check_url(option, url)

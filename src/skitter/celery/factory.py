@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
 
+from skitter.celery.broker import SILENTLY
 from skitter.celery.config import (
     EAGER,
     CelerySettings,
@@ -133,9 +134,17 @@ class WorkerSignals:
         queue = self._runtime.settings.queues.http
         if sender.app is self._app and is_consumed(self._app, WATCH, queue):
             watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
+            self._note_events(sender)
             watch.send()
             sender.timer.call_repeatedly(WATCH_S, watch.send)
             sender.timer.call_repeatedly(LOOK_S, Revocations(self._app).pass_on)
+            sender.timer.call_repeatedly(LOOK_S, lambda: self._note_events(sender))
+
+    def _note_events(self, consumer: Any) -> None:
+        """`-E`, the configuration, or Flower, which enables them when it starts."""
+        sender = consumer.event_dispatcher
+        groups = getattr(sender, "groups", None) or {"task"}
+        self._runtime.sends_events = bool(sender and sender.enabled and "task" in groups)
 
     def on_shutdown(self, sender: Any, **_: Any) -> None:
         if sender.app is self._app:
@@ -172,7 +181,7 @@ class Watch:
         self._sent_at = time.monotonic()
         self._runtime.watch_pending = True
         where = destination(self._app, WATCH, self._runtime.settings.queues.http)
-        self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where)
+        self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where, **SILENTLY)
 
 
 def mute_logs() -> None:

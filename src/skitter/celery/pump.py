@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from skitter.celery.broker import tell
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.output import open_output, output_of
 from skitter.celery.registry import cached_spider, has_outcomes, read_spec
@@ -136,6 +137,8 @@ async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None
             watch_signals=False,  # Celery handles them
         ),
     )
+    if isinstance(worker, TaskWorker):
+        worker.tell = partial(tell, runtime)
     async with loading(runtime, warm, worker):
         tasks = [asyncio.create_task(_control(runtime, warm, worker, message))]
         if lingers:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,10 +19,11 @@ from celery.app.task import Context
 from celery.canvas import maybe_signature
 from celery.exceptions import TaskRevokedError
 from celery.states import FAILURE
+from celery.utils.saferepr import saferepr
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
 
-from skitter.celery.broker import publishing
+from skitter.celery.broker import publishing, tell
 from skitter.celery.registry import QUEUED, TASK, is_task, task_meta
 from skitter.celery.revoke import end_of
 from skitter.celery.security import HOW
@@ -44,8 +46,8 @@ FAILURES_S = 0.2
 LOCK_S = 30.0
 #: The fields of a task that make others run, and those that only describe it.
 SENDING = ("callbacks", "errbacks", "chain", "chord")
-HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
-            "correlation_id")  # fmt: skip
+HARMLESS = ("id", "task", "args", "kwargs", "since", "root_id", "parent_id", "ignore_result",
+            "reply_to", "correlation_id")  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -159,7 +161,21 @@ def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) 
         if has_callbacks(content):
             outcome = ScrapeFailed(f"its callbacks are not signed with the shared secret: {HOW}.")
         content = {name: content[name] for name in HARMLESS if name in content}
-    store_outcome(runtime.app, content, outcome)
+    ended = store_outcome(runtime.app, content, outcome)
+    kind, fields = event_of(content, ended)
+    tell(runtime, kind, content["id"], **fields)
+
+
+def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
+    """What Celery says of a task that ended so."""
+    if isinstance(outcome, TaskRevokedError):
+        expired = str(outcome) == "expired"
+        return "task-revoked", {"terminated": False, "signum": None, "expired": expired}
+    if isinstance(outcome, Exception):
+        return "task-failed", {"exception": repr(outcome), "traceback": None}
+    since = task.get("since")
+    runtime_s = max(0.0, time.time() - since) if isinstance(since, float) else 0.0
+    return "task-succeeded", {"result": saferepr(outcome), "runtime": runtime_s}
 
 
 def _is_queued(app: Any, job: str, id: str) -> bool:
@@ -173,20 +189,20 @@ def _is_queued(app: Any, job: str, id: str) -> bool:
 # --- what Celery does at the end of a task; blocking ----------------------------------------------
 
 
-def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> None:
-    """Store a value or an exception. A value that cannot be stored becomes a failure. Raises only
-    SinkAway, if the backend or the broker does not answer."""
+def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> Any:
+    """Store a value or an exception, and return it. A value that cannot be stored becomes a
+    failure. Raises only SinkAway, if the backend or the broker does not answer."""
     request = Context(task | {"delivery_info": {}})  # where Celery looks before an error callback
     try:
         if isinstance(outcome, TaskRevokedError):
             app.backend.mark_as_revoked(request.id, str(outcome), request)
-            return
-        if not isinstance(outcome, Exception):
-            outcome = _succeed(app, request, outcome)
-        if outcome is not None:
-            _fail(app, request, outcome)
-    except Exception as error:  # not even the plain failure can be stored
-        raise SinkAway(f"Celery's result backend does not answer ({error})") from error
+            return outcome
+        error = outcome if isinstance(outcome, Exception) else _succeed(app, request, outcome)
+        if error is not None:
+            _fail(app, request, error)
+    except Exception as problem:  # not even the plain failure can be stored
+        raise SinkAway(f"Celery's result backend does not answer ({problem})") from problem
+    return outcome if error is None else error
 
 
 def _away(app: Any) -> tuple[type[Exception], ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from celery.exceptions import TaskRevokedError, TimeLimitExceeded
 from celery.worker import state as worker_state
 
+from skitter.celery.broker import SILENTLY
 from skitter.celery.config import destination
 from skitter.celery.registry import QUEUED, TASK, is_task, task_meta, unregister_job
 from skitter.celery.runtime import runtime_of
@@ -25,9 +26,11 @@ from skitter.frontier.admin.dead import withdraw
 from skitter.frontier.admin.jobs import open_job, purge_job
 from skitter.model import Failure, Request
 from skitter.worker.loop import Worker
-from skitter.worker.outcomes import Buried
+from skitter.worker.outcomes import Buried, Retried
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skitter.celery.runtime import Runtime
     from skitter.frontier.connection import Server
     from skitter.model import Lease
@@ -67,8 +70,15 @@ def end_of(task: dict[str, Any], reason: str) -> Any:
 class TaskWorker(Worker):
     """A worker whose pages are waited for by tasks."""
 
+    tell: Callable[..., None] = lambda *_, **__: None  # blocks
+
     async def _attempt(self, lease: Lease) -> None:
-        self.delivery.add(await self._outcome(lease))
+        outcome = await self._outcome(lease)
+        self.delivery.add(outcome)
+        task = lease.request.meta.get(TASK)
+        if isinstance(outcome, Retried) and is_task(task):
+            said = {"exception": outcome.failure.error, "traceback": None}
+            await asyncio.to_thread(self.tell, "task-retried", task["id"], **said)
 
     async def _outcome(self, lease: Lease) -> Outcome:
         task, patterns = lease.request.meta.get(TASK), self.frontier.options.limits.patterns
@@ -107,7 +117,7 @@ class Revocations:
 
 def send_cancel(app: Any, ids: list[str], tries: int = 0) -> None:
     where = destination(app, CANCEL, runtime_of(app).settings.queues.http)
-    app.tasks[CANCEL].apply_async((ids, tries), countdown=tries and 2**tries, **where)
+    app.tasks[CANCEL].apply_async((ids, tries), countdown=tries and 2**tries, **where, **SILENTLY)
 
 
 def cancel_tasks(runtime: Runtime, ids: list[str]) -> list[str]:

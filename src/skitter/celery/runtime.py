@@ -51,7 +51,7 @@ CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
 MAX_WARM_JOBS = 8
 MAX_FRONTIERS = 64
-STOPPING, WATCHING = 0, 1  # flags
+STOPPING, WATCHING, TELLING = 0, 1, 2  # flags
 NO_LOOP = (
     "this process runs on {0}, which has no place for the event loop that fetches pages: send the "
     "task to workers with `-P prefork` or `-P threads`, in a queue of their own."
@@ -118,7 +118,8 @@ class Runtime:
         self.in_worker = False  # not in a caller
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
-        self._flags = mmap.mmap(-1, 2)  # shared with the processes that Celery forks
+        self.machine = ""  # Celery's name for the worker
+        self._flags = mmap.mmap(-1, 3)  # shared with the processes that Celery forks
         self._process_stops = False
 
     @cached_property
@@ -236,6 +237,15 @@ class Runtime:
     @watch_pending.setter
     def watch_pending(self, pending: bool) -> None:
         self._flags[WATCHING] = pending
+
+    @property
+    def sends_events(self) -> bool:
+        """Whether somebody, such as Flower, wants to see what becomes of tasks."""
+        return bool(self._flags[TELLING])
+
+    @sends_events.setter
+    def sends_events(self, wanted: bool) -> None:
+        self._flags[TELLING] = wanted
 
     # --- in the loop ------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
-from skitter.celery.broker import publishing
+from skitter.celery.broker import SILENTLY, publishing
 from skitter.celery.config import destination
 from skitter.celery.registry import (
     count_pumps,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skitter.model import Lane, Stats
 
 
+FINISH = "skitter.finish"
 WATCH_S = 3.0  # how often each worker looks at all jobs
 #: How long a pump's message may wait in Celery's queue before it counts as lost.
 SENT_S = 30.0
@@ -78,7 +79,7 @@ async def schedule(runtime: Runtime, spec: JobSpec) -> None:
     if not is_over(spec, stats):
         await send_pumps(runtime, frontier, spec, stats)
     elif spec.has_callback:
-        await send(runtime, frontier, spec, "skitter.finish")
+        await send(runtime, frontier, spec, FINISH)
     else:
         await unregister_if_over(frontier, spec)
 
@@ -132,11 +133,12 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
     queues = runtime.settings.queues
     renders = lane_of(words[0] if words else "") == "browser" if spec.plain else spec.browser
     queue = queues.browser if renders else queues.http
+    silently = SILENTLY if task == FINISH else {}
 
     def publish() -> None:
         where = destination(runtime.app, task, queue)
         with publishing():
-            runtime.app.tasks[task].apply_async((spec.job, *words), **where)
+            runtime.app.tasks[task].apply_async((spec.job, *words), **where, **silently)
 
     try:
         await asyncio.to_thread(publish)  # it blocks

@@ -10,6 +10,7 @@ Submitting twice is safe: the page of a task is identified by the task's id, oth
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypedDict
@@ -205,7 +206,8 @@ def submitted(job: str, *, new: int, known: int, is_over: bool = True) -> Submit
 def task_context(request: Any) -> dict[str, Any]:
     """A Celery request as plain values, to keep in the frontier until its result is ready."""
     fields = to_json({name: getattr(request, name, None) for name in CONTEXT})
-    return {name: value for name, value in fields.items() if value is not None} | limits_of(request)
+    known = {name: value for name, value in fields.items() if value is not None}
+    return known | limits_of(request) | {"since": time.time()}
 
 
 def waiting_task(

@@ -241,13 +241,15 @@ def summarize(records: Iterable[Any]) -> dict[str, Any]:
 
 def finish(self: Any, job: str) -> None:
     """All pages of a job are done: run its reducer, or its spider's hooks."""
+    runtime_of(self.app).machine = self.request.hostname or ""
     reduce.finish(runtime_of(self.app), job)
 
 
 def run_pump(self: Any, job: str, permit: str) -> pump.PumpResult:
     """Lease and fetch for a while."""
     runtime = runtime_of(self.app)
-    message = pump.PumpMessage(job, permit, machine=self.request.hostname or "")
+    runtime.machine = self.request.hostname or ""
+    message = pump.PumpMessage(job, permit, machine=runtime.machine)
     with runtime.stopping_on_sigterm():
         return runtime.run(pump.pump(runtime, message))
 
@@ -289,8 +291,8 @@ def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-#: For all our tasks: each may run twice, so it is redelivered if its process is killed. None leaves
-#: an option to the app's defaults, and annotations for all tasks come later: see `add_tasks`.
+#: For all our tasks: each may run twice, so it is redelivered if its process is killed. Neither the
+#: app's defaults nor its annotations for all tasks change these: see `add_tasks`.
 COMMON = {
     "acks_late": True,
     "acks_on_failure": True,
@@ -298,7 +300,7 @@ COMMON = {
     "reject_on_worker_lost": True,
     "retry_on_worker_lost": False,
     "ignore_result": False,
-    "rate_limit": 0,  # the frontier's
+    "rate_limit": None,  # politeness is the frontier's
     "serializer": "json",
     "throws": (SkitterError,),  # logged by in_a_sentence, as Celery would do it at INFO
 }
