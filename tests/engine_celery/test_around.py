@@ -165,7 +165,7 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
     station.environment["SKITTER_SECRET"] = secrets.token_hex(16)
     worker = station.worker("-c", "2")
     program = (
-        "import sys\n"
+        "import subprocess, sys, time\n"
         "from celery import chord\n"
         "from skitter.celery import map_reduce, scrape, scrape_many, summarize\n"
         "pages = sys.argv[1:]\n"
@@ -173,6 +173,16 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
         "print(found.get(timeout=600)['total'])\n"
         "print(scrape_many(pages, job='many', delay_s=0).get(timeout=600)['new'])\n"
         "print(map_reduce(pages, summarize, delay_s=0).get(timeout=600)['successful'])\n"
+        "from skitter.celery import app, status\n"
+        "from skitter.celery.scheduling import count_waiting\n"
+        "subprocess.run([sys.executable, '-m', 'skitter', 'pause', 'scrape'], check=True)\n"
+        "held = scrape.delay(pages[0])\n"
+        "while status(held.id).pending != 1: time.sleep(0.1)\n"
+        "held.revoke()\n"
+        "held.get(timeout=600, propagate=False)\n"
+        "before = count_waiting(app)\n"
+        "summarize.apply_async(([],), queue='browser')\n"
+        "print(held.state, count_waiting(app) >= before)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *station.pages(40, "rabbit")],
@@ -184,7 +194,7 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
         check=False,
     )
 
-    assert done.stdout.split() == ["3", "40", "40"], done.stderr
+    assert done.stdout.split() == ["3", "40", "40", "REVOKED", "True"], done.stderr
     until(lambda: station.stats("many").crawled)
     assert not station.audit("many").problems
     station.end(worker)

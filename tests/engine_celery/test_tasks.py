@@ -329,6 +329,27 @@ def test_a_worker_of_other_queues_has_no_slots_for_pumps(busy):
     busy.end(emails)
 
 
+def test_what_follows_a_crawl_is_refused_as_it_would_come_too_early(busy):
+    front, after = busy.crawl.s("engine_celery.helper_spiders:front"), busy.summarize.s()
+
+    with pytest.raises(UsageError, match="@on_finish"):
+        chain(front, after)()
+    with pytest.raises(UsageError, match="@on_finish"):
+        front.apply_async(link=after)
+    unchecked = busy.app.send_task("skitter.crawl", front.args, link=after)
+    with pytest.raises(UsageError, match="@on_finish"):
+        unchecked.get(timeout=WAIT_S)
+
+
+def test_a_private_address_is_refused_with_the_name_of_the_variable(busy):
+    result = busy.scrape.delay("http://127.0.0.1:9/")
+
+    with pytest.raises(
+        ScrapeFailed, match=r"set SKITTER_ALLOW_HOSTS of its workers to 127\.0\.0\.1:9"
+    ):
+        result.get(timeout=WAIT_S)
+
+
 def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
     busy.scrape_many(busy.pages(3, "crew"), job="crew", delay_s=60).get(timeout=WAIT_S)
     try:
@@ -336,6 +357,7 @@ def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
 
         until(lambda: busy.on_job("crew", heartbeats), deadline_s=WAIT_S)
         assert "1 celery" in busy.skitter("status", "crew").stdout
+        assert "on all machines together" in busy.skitter("scale", "crew", "1").stdout
         look = json.loads(busy.skitter("top", "crew", "--once", "--json").stdout)
         assert isinstance(look, list)
     finally:

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
@@ -14,6 +15,7 @@ from celery import Celery, signals
 from skitter.celery.broker import SILENTLY
 from skitter.celery.config import (
     EAGER,
+    TEAM_SHARE,
     CelerySettings,
     Queues,
     check_url,
@@ -59,7 +61,7 @@ def register(app: Any, settings: CelerySettings | None = None) -> Any:
     if settings is None:
         queue = app.conf.task_default_queue
         settings = CelerySettings(queues=Queues(http=queue, browser=queue))
-    _set_up(app, settings)
+    _set_up(app, replace(settings, share=settings.share or TEAM_SHARE))
     _default[:] = [app]
     return app
 

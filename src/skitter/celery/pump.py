@@ -16,7 +16,13 @@ from skitter.celery.output import open_output, output_of
 from skitter.celery.registry import cached_spider, has_outcomes, read_spec
 from skitter.celery.results import ResultSink, store_failures
 from skitter.celery.revoke import TaskWorker
-from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
+from skitter.celery.scheduling import (
+    confirm_slots,
+    count_waiting,
+    read_capacity,
+    reschedule,
+    send_pumps,
+)
 from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
 from skitter.frontier.admin.log import log
@@ -159,13 +165,16 @@ async def _control(
 ) -> None:
     """Stop when Celery shuts down, when there are too many pumps, or when other jobs wait."""
     renewed_at = started_at = time.monotonic()
+    others_wait = False
     while not runtime.stopping:
         await _report_blocking(warm)
         if time.monotonic() - renewed_at > RENEW_S:
             renewed_at = time.monotonic()
             if not await _renew(runtime, warm, message):
                 break
-            if renewed_at - started_at > TURN_S and await _should_yield(warm):
+            before, others_wait = others_wait, await _do_others_wait(runtime)
+            is_crowded = (before and others_wait) or await _is_crowded(runtime, warm)
+            if renewed_at - started_at > TURN_S and is_crowded:
                 break
     worker.stop()
 
@@ -197,11 +206,19 @@ async def _renew(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bo
         return error.retryable  # the server is down: the worker waits for it
 
 
-async def _should_yield(warm: WarmWorker) -> bool:
+async def _is_crowded(runtime: Runtime, warm: WarmWorker) -> bool:
     """With more jobs than slots, the next message of this job queues behind the others'."""
     try:
-        return (await read_capacity(warm.frontier.server, warm.spec.job)).is_oversubscribed
+        return (await read_capacity(runtime, warm.spec.job)).is_oversubscribed
     except SkitterError:
+        return False
+
+
+async def _do_others_wait(runtime: Runtime) -> bool:
+    """Tasks of the team, for example. If they do so twice in a row, they need this slot."""
+    try:
+        return await asyncio.to_thread(count_waiting, runtime.app) > 0
+    except Exception:  # whatever a broker raises when it is away
         return False
 
 

@@ -118,9 +118,12 @@ async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
 def _failure(task: dict[str, Any], letter: DeadLetter) -> Any:
     if end := end_of(task, letter.reason):
         return end
+    reason = letter.reason.replace(
+        "use --allow-host ", "set SKITTER_ALLOW_HOSTS of its workers to "
+    )
     if task.get("record_errors"):
-        return {"url": letter.url, "ok": False, "error": letter.reason}
-    return ScrapeFailed(f"{letter.url}: {letter.reason}")
+        return {"url": letter.url, "ok": False, "error": reason}
+    return ScrapeFailed(f"{letter.url}: {reason}")
 
 
 # --- a task waiting in the frontier, where anyone may have written it ----------------------------

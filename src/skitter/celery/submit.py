@@ -127,6 +127,7 @@ class PageOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True
     delay_s: float | None = None  # None: the spider's, or the app's
     max_in_flight: int | None = None
     lease_s: float = LEASE_S
+    pumps: int | None = None  # None: as many as the work needs
 
     def politeness(self, usual: Politeness) -> Politeness:
         return replace(
@@ -147,8 +148,6 @@ class ManyOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class MapOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of map_reduce."""
-
-    pumps: int | None = None  # None: as many as the work needs
 
 
 class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -266,7 +265,7 @@ async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) 
     if not urls:
         return Submitted(job=options.job, new=0, known=0)
     spec = _spec(options, job=options.job, kind="pages", out=options.out, run_id=SHARED)
-    spec = runtime.sign(spec)
+    spec = runtime.sign(msgspec.structs.replace(spec, pumps=options.pumps))
     await claim_output(runtime, spec)
     frontier = await open_page_job(runtime, spec, options)
     await claim_output(runtime, spec)  # again, if the job is new

@@ -99,6 +99,7 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if self.app.conf.task_always_eager:
             raise UsageError(EAGER.format(self.name))
         check_times(options)
+        self._check_next(*(options.get(name) for name in ("chain", "link", "chord")))
         try:
             given = signature(self.run).bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -111,6 +112,14 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         # A worker that sends the next task of a chain loads only what it is permitted to.
         in_worker = runtime_of(self.app).in_worker
         self._read(spider | given.get("options", {}), signed=not in_worker)
+
+    def _check_next(self, *following: Any) -> None:
+        """What follows would run at once: its result says that a crawl has begun."""
+        if self.name == "skitter.crawl" and any(following):
+            raise UsageError(
+                "crawl ends when the crawl has begun, so what follows it in a chain, a link or a "
+                "chord would come too early: use the spider's @on_finish, or map_reduce."
+            )
 
     def _read(self, given: dict[str, Any], *, signed: bool) -> Any:
         """The options. Raises NotAllowed before loading anything they name."""
@@ -206,6 +215,7 @@ def scrape_many(self: Any, urls: list[str], **options: Any) -> submit.Submitted:
 
 def crawl(self: Any, spider: str, **options: Any) -> submit.Submitted:
     """Run a whole crawl of a spider from its seeds. See `status(job)` for its progress."""
+    self._check_next(self.request.chain, self.request.callbacks, self.request.chord)
     wanted: CrawlOptions = self.permitted({"spider": spider, **options})
     runtime = runtime_of(self.app)
     return runtime.run(submit.submit_crawl(runtime, wanted))
