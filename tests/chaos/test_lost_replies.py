@@ -15,7 +15,7 @@ from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
 from skitter.frontier import metrics as frontier_metrics
 from skitter.frontier.admin.control import configure, set_host, set_state
-from skitter.frontier.admin.dead import dead_letters, drop, revive
+from skitter.frontier.admin.dead import dead_letters, drop, revive, withdraw
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.log import log
@@ -86,6 +86,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     letters = [letter async for letter in dead_letters(frontier)]
     await tell(await revive(frontier, letters[:2]))
     await tell(await drop(frontier, letters[1:3]))
+    await tell(await withdraw(frontier, [one.request for one in (first[9], second[6])], "revoked"))
     await tell(await drop(frontier, letters[2:], forget=True))
     await tell(await frontier.add([Request(url=letter.url) for letter in letters]))
     await _tell_the_crew(frontier)

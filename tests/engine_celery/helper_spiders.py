@@ -115,3 +115,22 @@ def nothing(page: Page):
 def note(stats):
     with Path("endings").open("a") as file:
         file.write(f"{stats.done}\n")
+
+
+#: Never comes to an end.
+endless = Spider("endless", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@endless.page
+async def wait_forever(page: Page):
+    await asyncio.Event().wait()
+    yield {"url": page.url}
+
+
+#: One page, its start.
+front = Spider("front", lambda: [os.environ["SKITTER_DEMO_URL"]])
+
+
+@front.page
+def front_page(page: Page):
+    yield {"url": page.url}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 from celery import Celery
@@ -10,6 +11,7 @@ from skitter.celery import register
 
 app = Celery("team", broker=os.environ["TEAM_BROKER"], backend=os.environ["TEAM_BACKEND"])
 app.conf.task_default_queue = "team"
+app.conf.update(json.loads(os.environ.get("TEAM_CONF", "{}")))
 register(app)
 
 

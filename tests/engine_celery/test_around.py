@@ -8,6 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,7 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
     station.environment["SKITTER_SECRET"] = secrets.token_hex(16)
     worker = station.worker("-c", "2")
     program = (
-        "import sys\n"
+        "import subprocess, sys, time\n"
         "from celery import chord\n"
         "from skitter.celery import map_reduce, scrape, scrape_many, summarize\n"
         "pages = sys.argv[1:]\n"
@@ -171,6 +173,16 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
         "print(found.get(timeout=600)['total'])\n"
         "print(scrape_many(pages, job='many', delay_s=0).get(timeout=600)['new'])\n"
         "print(map_reduce(pages, summarize, delay_s=0).get(timeout=600)['successful'])\n"
+        "from skitter.celery import app, status\n"
+        "from skitter.celery.scheduling import count_waiting\n"
+        "subprocess.run([sys.executable, '-m', 'skitter', 'pause', 'scrape'], check=True)\n"
+        "held = scrape.delay(pages[0])\n"
+        "while status(held.id).pending != 1: time.sleep(0.1)\n"
+        "held.revoke()\n"
+        "held.get(timeout=600, propagate=False)\n"
+        "before = count_waiting(app)\n"
+        "summarize.apply_async(([],), queue='browser')\n"
+        "print(held.state, count_waiting(app) >= before)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *station.pages(40, "rabbit")],
@@ -182,7 +194,7 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
         check=False,
     )
 
-    assert done.stdout.split() == ["3", "40", "40"], done.stderr
+    assert done.stdout.split() == ["3", "40", "40", "REVOKED", "True"], done.stderr
     until(lambda: station.stats("many").crawled)
     assert not station.audit("many").problems
     station.end(worker)
@@ -194,3 +206,83 @@ def test_the_result_of_a_reducer_is_there_for_whoever_asks_later(busy):
     result.get(timeout=PATIENCE_S)
 
     assert status(result.id, app=busy.app).state == "SUCCESS"
+
+
+GREENLETS = """
+from gevent import monkey
+monkey.patch_all()
+import sys
+import gevent
+from celery.exceptions import TaskRevokedError
+from skitter.celery import app, scrape, status
+from skitter.celery.runtime import runtime_of
+from skitter.errors import UsageError
+
+found = [scrape.delay(url) for url in sys.argv[1:]]
+print(*[one.get(timeout=600)["status"] for one in found])
+looks = [gevent.spawn(status, one.id) for one in found]
+print(*[one.get().state for one in looks], status("scrape").job)
+late = scrape.apply_async((sys.argv[1],), countdown=3600)
+scrape.cancel(late.id)
+try:
+    runtime_of(app).run(runtime_of(app).server())
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_a_process_of_greenlets_calls_and_looks_and_is_told_what_it_cannot_do(busy):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", GREENLETS, *busy.pages(3, "green")],
+        env=busy.environment,
+        cwd=busy.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    pages, states, refusal = done.stdout.splitlines() or [done.stderr, "", ""]
+    assert pages == "200 200 200"
+    assert states == "SUCCESS SUCCESS SUCCESS scrape"
+    assert "runs on gevent" in refusal
+
+
+def test_those_who_watch_events_see_what_became_of_each_task_and_no_housekeeping(busy):
+    """What Flower shows is made of these."""
+    seen, over = busy.app.events.State(), threading.Event()
+
+    def listen() -> None:
+        with busy.app.connection_for_read() as connection:
+            receiver = busy.app.events.Receiver(connection, handlers={"*": seen.event})
+            ready.set()
+            while not over.is_set():
+                with suppress(TimeoutError):
+                    receiver.capture(limit=None, timeout=0.5, wakeup=False)
+
+    ready = threading.Event()
+    listener = threading.Thread(target=listen)
+    listener.start()
+    ready.wait()
+    try:
+        until(lambda: seen.workers)  # its heartbeat
+        stubborn = "engine_celery.helper_spiders:stubborn"
+        good = busy.scrape.delay(busy.page("/about?event"))
+        bad = busy.scrape.delay(busy.page("/nothing?event"))
+        tried = busy.scrape.delay(busy.failing.url, spider=stubborn)
+        until(lambda: good.ready() and bad.ready() and tried.ready())
+        busy.skitter("pause", "scrape")
+        held = busy.scrape.delay(busy.page("/about?held"))
+        until(lambda: status(held.id, app=busy.app).pending == 1)
+        held.revoke()
+        until(lambda: status(held.id, app=busy.app).pending == 0)
+        busy.skitter("resume", "scrape")
+        wanted = {good: "SUCCESS", bad: "FAILURE", tried: "FAILURE", held: "REVOKED"}
+        until(lambda: all(seen.tasks[one.id].state == wanted[one] for one in wanted))
+        assert seen.tasks[tried.id].retried
+        assert "404" in seen.tasks[bad.id].exception
+        names = {task.name for _, task in seen.tasks_by_timestamp()}
+        assert {"skitter.watch", "skitter.cancel", "skitter.finish"}.isdisjoint(names)
+    finally:
+        over.set()
+        listener.join()

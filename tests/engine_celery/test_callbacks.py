@@ -4,6 +4,8 @@ any task anyway, they work; elsewhere they are refused."""
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,15 +13,16 @@ import pytest
 from celery import chain, chord
 
 from skitter.celery import CelerySettings
-from skitter.celery.config import is_on_broker
-from skitter.celery.registry import TASK
-from skitter.celery.results import QUEUED, ScrapeFailed
+from skitter.celery.config import beside, is_on_broker
+from skitter.celery.registry import QUEUED, TASK
+from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
 from skitter.errors import NotAllowed
 from skitter.frontier.admin.pumps import pump_secret
 from skitter.model import Request
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, start, stop
+from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(300)
 WAIT_S = 60
@@ -168,3 +171,50 @@ async def test_everybody_gets_the_same_key_of_a_server(server):
     assert len(first) == 64
     await server.command("DEL", "skitter:pumped:secret")
     assert await pump_secret(server) != first
+
+
+TUTORIAL = """
+import sys
+from celery import Celery, chord
+from skitter.celery import register, scrape, scrape_many, status, summarize
+
+broker, backend, failing, *urls = sys.argv[1:]
+app = Celery("scraper", broker=broker, backend=backend)
+app.conf.update(
+    task_serializer="json", accept_content=["json"], result_serializer="json", timezone="UTC",
+    enable_utc=True, task_track_started=True, task_time_limit=300, worker_prefetch_multiplier=1,
+    task_acks_late=True, result_expires=3600,
+)
+register(app)
+sent = [scrape.delay(url) for url in urls]  # 1,000, and nobody waits
+found = scrape_many(urls, job="many", delay_s=0, max_in_flight=100)
+print(found.get(timeout=600)["new"])
+print(chord(scrape.s(url) for url in urls[:100])(summarize.s()).get(timeout=600)["successful"])
+tried = scrape.delay(failing)
+print(tried.get(timeout=600, propagate=False), tried.state)
+print(sum(one.get(timeout=600)["status"] == 200 for one in sent))
+"""
+
+
+def test_the_lines_of_a_tutorial_run_as_they_are_without_a_secret(elsewhere):
+    """App configuration, a task that is retried, 1,000 fire-and-forget, a chord of 100."""
+    broker, backend = (beside(elsewhere.settings.where, number, "") for number in (5, 6))
+    environment = elsewhere.environment | {"TEAM_BROKER": broker, "TEAM_BACKEND": backend}
+    elsewhere.make_job("scrape")
+    log = elsewhere.folder / "team.log"
+    words = ("-m", "celery", "-A", "engine_celery.helper_team", "worker", "-c", "2", "-Q")
+    elsewhere.start(sys.executable, *words, "celery,team", "-l", "INFO", log=log, **environment)
+    until(lambda: b" ready." in log.read_bytes())
+
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", TUTORIAL, broker, backend, elsewhere.failing.url,
+         *elsewhere.pages(1000, "tutorial")],
+        env=environment, cwd=elsewhere.folder, capture_output=True, text=True, timeout=PATIENCE_S,
+        check=False,
+    )  # fmt: skip
+
+    new, successful, tried, fetched = done.stdout.splitlines() or [done.stderr, "", "", ""]
+    assert (new, successful, fetched) == ("1000", "100", "1000")
+    assert tried.endswith("500 Internal Server Error FAILURE")
+    assert elsewhere.failing.asked == 4
+    assert not elsewhere.audit("many").problems

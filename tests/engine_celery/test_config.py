@@ -104,8 +104,9 @@ def test_tasks_that_were_imported_first_are_those_of_the_app_that_is_registered_
         assert summarize.name == "skitter.summarize"
 
 
-def stats(pending: int, state: State = State.RUNNING) -> Stats:
-    return Stats(job="j", state=state, seen=1, pending=pending)
+def stats(waiting: int, state: State = State.RUNNING, leased: int = 1000) -> Stats:
+    leased = min(leased, waiting)
+    return Stats(job="j", state=state, seen=1, pending=waiting - leased, leased=leased)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +133,46 @@ def test_the_number_of_pumps_follows_request_slots_and_work(
         wanted_pumps(spec, stats(waiting), requested=requested, capacity=Capacity(slots=capacity))
         == wanted
     )
+
+
+@pytest.mark.parametrize(
+    ("leased", "own", "wanted"),
+    [
+        (0, 0, 1),
+        (30, 1, 1),  # its hosts allow no more: one pump carries 64
+        (64, 1, 2),
+        (128, 2, 4),
+        (40, 2, 2),
+        (20, 2, 2),  # it stays until a quarter is enough
+        (10, 2, 1),
+        (1000, 9, 7),
+    ],
+)
+def test_a_job_has_as_many_pumps_as_its_pages_in_flight_fill(leased, own, wanted):
+    capacity = Capacity(slots=8, own=own)
+    spec, now = JobSpec(job="j"), stats(10_000, leased=leased)
+
+    assert wanted_pumps(spec, now, requested=None, capacity=capacity) == wanted
+
+
+@pytest.mark.parametrize(
+    ("slots", "share", "free"), [(8, 0.5, 4), (4, 0.5, 2), (2, 0.5, 1), (1, 0.5, 0), (8, 0.9, 7)]
+)
+def test_pumps_take_a_share_of_the_slots(slots, share, free):
+    assert Capacity(slots=slots, share=share).free == free
+
+
+def test_half_of_the_slots_of_a_teams_app_are_for_pumps(monkeypatch):
+    def share(app: Any) -> float | None:
+        return runtime_of(app).settings.share
+
+    team = register(Celery("team", broker="redis://h/5", backend="redis://h/6"))
+    assert (share(team), share(make_app(CelerySettings(broker_url="redis://h/1")))) == (0.5, None)
+    monkeypatch.setenv("SKITTER_CELERY_SHARE", "0.25")
+    assert share(register(Celery("other", broker="redis://h/5", backend="redis://h/6"))) == 0.25
+    monkeypatch.setenv("SKITTER_CELERY_SHARE", "2")
+    with pytest.raises(BadOption, match="SKITTER_CELERY_SHARE"):
+        CelerySettings()
 
 
 @pytest.mark.parametrize(

@@ -266,3 +266,40 @@ def test_run_writes_the_file_of_a_crawl_on_celery_workers(station):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["out"] == "books.csv"
     assert written(station.folder / "books.csv") == upcs(station)
+
+
+def test_beat_that_repeats_a_crawl_is_told_that_nothing_is_new_and_may_visit_again(busy):
+    """Both of a program's own tasks and by name, as Celery beat sends them."""
+    pages = busy.pages(3, "beat")
+
+    def many(**options):
+        sent = busy.app.send_task("skitter.scrape_many", (pages,), options | {"job": "beat"})
+        found = sent.get(timeout=PATIENCE_S)
+        until(lambda: status("beat", app=busy.app).ready)
+        return found
+
+    def visits(mark):
+        return [entry.target for entry in busy.shop.log() if mark in entry.target]
+
+    assert many(delay_s=0) == {"job": "beat", "new": 3, "known": 0}
+    repeated = many()
+    assert (repeated["new"], repeated["known"]) == (0, 3)
+    assert "again=True" in repeated["note"]
+    told = json.loads(busy.skitter("status", "beat", "--json").stdout)
+    assert told["state"] == status("beat", app=busy.app).state  # its items wait for a loader
+    assert many(again=True) == {"job": "beat", "new": 3, "known": 0}
+    assert sorted(visits("/about?beat=")) == sorted(
+        2 * [url[len(busy.page("")) - 1 :] for url in pages]
+    )
+
+    spider = "engine_celery.helper_spiders:front"
+    first = {"spider": spider, "job": "rounds"}
+    busy.crawl.delay(**first).get(timeout=PATIENCE_S)
+    until(lambda: status("rounds", app=busy.app).ready)
+    assert "again=True" in busy.crawl.delay(**first).get(timeout=PATIENCE_S)["note"]
+    until(lambda: status("rounds", app=busy.app).ready)
+    once_more = busy.crawl.delay(**first, again=True)
+    assert once_more.get(timeout=PATIENCE_S) == {"job": "rounds", "new": 1, "known": 0}
+    until(lambda: status("rounds", app=busy.app).ready)
+    assert busy.stats("rounds").done == 1
+    assert not busy.audit("rounds").problems

@@ -277,6 +277,20 @@ def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monke
     assert permits(quiet, job) == 1  # of its next turn
 
 
+def test_a_pump_goes_home_early_when_tasks_of_others_wait(quiet, job, monkeypatch):
+    monkeypatch.setattr(pumping, "TURN_S", 0.2)
+    monkeypatch.setattr(pumping, "RENEW_S", 0.1)
+    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSED))
+    registered(quiet, job, kind="pages")
+    before = waiting(quiet.app, "http")
+    quiet.summarize.delay([])
+    assert scheduling.count_waiting(quiet.app) == before + 1
+
+    done = start(quiet, job).result(timeout=600)
+
+    assert done["seconds"] < PUMP_S
+
+
 def test_a_job_that_renders_goes_to_the_queue_of_browsers_and_uses_our_browser(quiet, tmp_path):
     """Whoever can write to the server names no program that we start."""
     need("chromium")

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from skitter import Spider
-from skitter.celery.config import secret_in_environment
+from skitter.celery.config import CelerySettings, secret_in_environment
 from skitter.celery.registry import MAX_SPEC_BYTES, JobSpec, decode_spec, read_spec, register_job
 from skitter.celery.scheduling import CeleryPool
-from skitter.celery.security import Secret, find_secret, is_signed, signed
+from skitter.celery.security import Secret, check_permitted, find_secret, is_signed, signed
 from skitter.cli.celery import celery_pool
 from skitter.crawl.plan import Plan
-from skitter.errors import BadOption, DirectoryUnusable, TooBig
+from skitter.errors import BadOption, DirectoryUnusable, NotAllowed, TooBig
 from skitter.settings import FetchOptions, Settings, WorkerConfig, resolve
 from skitter.trust import make_ours
 
@@ -165,6 +165,13 @@ async def test_a_spec_that_is_too_big_is_not_written(server):
         await register_job(server, spec)
 
     assert await read_spec(server, "huge") is None
+
+
+def test_a_worker_that_has_a_secret_says_who_does_not_sign():
+    """`set SKITTER_SECRET` helps nobody who has set it."""
+    for secret, words in ((None, "set SKITTER_SECRET"), ("x" * 32, "workers do not sign")):
+        with pytest.raises(NotAllowed, match=words):
+            check_permitted("shop.py", "", CelerySettings(secret=secret), signed=False)
 
 
 @pytest.mark.parametrize(("words", "sent"), [({}, {}), ({"X-Flag": "1"}, {"X-Flag": "1"})])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def test_a_pool_that_cannot_fetch_is_refused_before_there_is_a_server(tmp_path, 
 
     assert done.returncode == 2, done.stderr
     assert "-P threads" in done.stderr
+    assert "register(app, CelerySettings(queues=" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / ".s" / "valkey.sock").exists()
 
@@ -170,3 +172,66 @@ def test_where_the_process_is_the_worker_that_ends_as_a_whole(station, pool):
     assert worker.wait(timeout=WAIT_S) == 1
     station.worker("-c", "1")
     until(lambda: station.stats("stuck").lost >= 1)
+
+
+def test_the_defaults_of_a_team_for_its_own_tasks_are_not_ours(station):
+    """Each of these alone kept a page from coming back, or let it come back as nothing."""
+    odd = {
+        "task_ignore_result": True,
+        "task_default_rate_limit": "1/h",
+        "task_annotations": {"*": {"rate_limit": "1/h", "ignore_result": True, "acks_late": False}},
+        "task_compression": "gzip",
+        "result_compression": "gzip",
+        "task_serializer": "yaml",
+        "task_acks_on_failure_or_timeout": False,
+        "task_track_started": True,
+        "task_default_priority": 3,
+        "task_store_errors_even_if_ignored": True,
+        "result_extended": False,
+    }
+    where = station.settings.where
+    team = {"TEAM_BROKER": beside(where, 5, ""), "TEAM_BACKEND": beside(where, 6, "")}
+    team |= {"TEAM_CONF": json.dumps(odd)}
+    log = station.folder / "team.log"
+    words = ("-m", "celery", "-A", "engine_celery.helper_team", "worker", "-c", "2", "-l", "INFO")
+    worker = station.start(sys.executable, *words, "--without-mingle", log=log, **team)
+    until(lambda: b" ready." in log.read_bytes() or worker.poll() is not None)
+    assert worker.poll() is None, log.read_text()
+    program = (
+        "from engine_celery.helper_team import app\n"
+        "from celery import chord\n"
+        "from skitter.celery import scrape, scrape_many, summarize\n"
+        "import sys\n"
+        "urls = sys.argv[1:]\n"
+        "print(*[one.get(timeout=600)['status'] for one in [scrape.delay(url) for url in urls]])\n"
+        "print(scrape_many(urls, job='many', delay_s=0).get(timeout=600)['new'])\n"
+        "print(chord(scrape.s(url) for url in urls)(summarize.s()).get(timeout=600)['total'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, *station.pages(3, "odd")],
+        env=station.environment | team,
+        cwd=station.folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert done.stdout.split() == ["200", "200", "200", "3", "3"], done.stderr + log.read_text()
+    station.end(worker)
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [({"task_always_eager": True}, "task_always_eager"), ({"accept_content": ["yaml"]}, "'json'")],
+)
+def test_what_cannot_work_is_refused_by_a_worker_at_its_start(tmp_path, conf, words):
+    team = {"TEAM_BROKER": "redis://127.0.0.1:9/0", "TEAM_BACKEND": "redis://127.0.0.1:9/1"}
+
+    done = start(
+        tmp_path, "celery", "-A", "engine_celery.helper_team", "worker", **team,
+        TEAM_CONF=json.dumps(conf),
+    )  # fmt: skip
+
+    assert done.returncode != 0
+    assert words in done.stderr

@@ -212,3 +212,45 @@ async def test_what_a_browser_meets_counts_for_the_clock_of_its_host(polite, clo
     assert (await own(raw))["incident"] == 429
     assert (await raw.known(f"{HOST}|browser")).own == {}
     assert 2000 <= await wait_ms(raw) <= 2000 * TEN_PERCENT
+
+
+@pytest.mark.parametrize(
+    ("one_in", "delay_s", "at_most_s"),
+    [(50, 0, 2), (10, 0, 4), (50, 1, 1.5 * 390), (10, 1, 2.2 * 390)],
+)
+@pytest.mark.parametrize("incident", [503, Incident.REFUSED])
+async def test_a_few_bad_answers_halve_the_pace_and_no_more(
+    polite, clock, one_in, delay_s, at_most_s, incident
+):
+    """A table of sites, each with 390 pages, that answer in a millisecond."""
+    raw = await polite(delay_s=delay_s)
+    began = clock()
+
+    for number in range(390):
+        bad = number % one_in == one_in - 1
+        await visit(raw, clock, **({"incident": incident} if bad else {"latency_ms": 1}))
+        clock.advance(0.001)
+
+    assert clock() - began < 1000 * at_most_s
+
+
+@pytest.mark.parametrize(("delay_s", "asked_at_most"), [(0, 1100), (0.05, 160), (1, 12)])
+async def test_a_site_that_is_down_is_asked_less_and_less(polite, clock, delay_s, asked_at_most):
+    raw = await polite(delay_s=delay_s)
+    await raw.add(*map(str, range(400, 2000)))
+    began, asked = clock(), 0
+
+    while clock() - began < 60_000:
+        await visit(raw, clock, incident=503)
+        asked += 1
+
+    assert asked <= asked_at_most
+    assert (await own(raw))["raised_ms"] > 10_000
+
+
+async def test_a_429_is_about_us_however_rare_it_is(polite, clock):
+    raw = await polite()
+    for number in range(120):
+        await visit(raw, clock, **({"incident": 429} if number % 10 == 9 else {"latency_ms": 1}))
+
+    assert (await own(raw))["raised_ms"] > 60_000

@@ -79,6 +79,7 @@ CALLS: Any = {
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000, "keep_ms": 0}),
     "record": lambda t: ([("a.test 1 0 9 9 x",)], {}),
     "depart": lambda t: ([("a.test", 0, 100, 5000, 0), ("a.test", 0, -1, 5000, 0)], {}),
+    "withdraw": lambda t: ([("5", "revoked"), ("9", "revoked")], {}),
     "bury_messages": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
     "note_sessions": lambda t: ([(encode({"name": "a.test/", "fields": ["c:a", "1"]}),)], {}),
 }

@@ -10,6 +10,7 @@ security     what a worker may run: what its configuration names, or what is sig
 registry     the jobs that Celery works on, and their spiders
 runtime      what one process keeps open: an event loop in a thread, the server, warm workers
 scheduling   how many pumps each job gets, and what is due at its end
+revoke       revoke, expires and time_limit of a page that waits
 results      the result of a page goes into Celery's result backend
 output       where items are loaded, and what is refused when a job is submitted
 pump         one message: lease and fetch for a while

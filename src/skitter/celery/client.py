@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from celery.canvas import Signature
 
 from skitter.celery.factory import default_app
-from skitter.celery.registry import read_spec
-from skitter.celery.results import QUEUED, has_backend, task_meta
+from skitter.celery.registry import QUEUED, has_backend, read_spec, task_meta
 from skitter.celery.runtime import runtime_of
 from skitter.errors import JobMissing, UsageError
 from skitter.frontier.admin.control import read_birth
+from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.workers import FETCHING, live_workers
-from skitter.model import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from skitter.frontier.connection import Server
 
 
 PURGED = "PURGED"
@@ -55,9 +57,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a task or job."""
 
     id: str
-    #: Celery's, or QUEUED, PURGED or UNKNOWN; of a job: running, paused, draining, cancelled,
-    #: finished.
+    #: Celery's, or QUEUED, PURGED or UNKNOWN; of a job: running, paused, draining, cancelled or
+    #: finished, as `skitter status` says.
     state: str
+    over: bool = False  # a job that Celery has nothing left to do for; items may wait for a loader
     url: str | None = None
     error: str | None = None
     job: str | None = None
@@ -70,7 +73,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        return self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "cancelled", "finished")
+        return self.over or self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "cancelled")
 
 
 def status(id: str, *, app: Any = None) -> Status:
@@ -78,7 +81,7 @@ def status(id: str, *, app: Any = None) -> Status:
     app = app or default_app()
     runtime = runtime_of(app)
     try:
-        return runtime.run(_of_job(runtime, id, id))
+        return runtime.ask(partial(_of_job, id=id, job=id))
     except JobMissing:
         return _of_task(app, id)
 
@@ -92,21 +95,19 @@ def _of_task(app: Any, id: str) -> Status:
         return Status(id=id, state=state, error=error)
     runtime, url = runtime_of(app), info.get("url")
     try:
-        found = runtime.run(_of_job(runtime, id, info["job"], born=info["born"]))
+        found = runtime.ask(partial(_of_job, id=id, job=info["job"], born=info["born"]))
     except JobMissing:
         error = f"its job {info['job']} was purged: send the task again."
         return Status(id=id, state=PURGED, job=info["job"], url=url, error=error)
-    return msgspec.structs.replace(found, state=state, url=url)
+    return msgspec.structs.replace(found, state=state, url=url, over=False)
 
 
-async def _of_job(runtime: Any, id: str, job: str, *, born: str = "") -> Status:
-    frontier = await runtime.frontier(job)
+async def _of_job(server: Server, *, id: str, job: str, born: str = "") -> Status:
+    frontier = await open_job(server, job)
     if born and born != await read_birth(frontier):
         raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
-    spec = await read_spec(frontier.server, job)
-    over = stats.crawled and spec is None  # loaded and delivered too
-    state = "finished" if over and stats.state is not State.CANCELLED else stats.state.value
+    over = stats.crawled and await read_spec(server, job) is None  # loaded and delivered too
     pumps = sum(one.kind in FETCHING for one in await live_workers(frontier))
     counts = {name: getattr(stats, name) for name in COUNTS}
-    return Status(id=id, state=state, job=job, pumps=pumps, **counts)
+    return Status(id=id, state=stats.status, over=over, job=job, pumps=pumps, **counts)

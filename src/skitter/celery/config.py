@@ -27,7 +27,12 @@ BROKER_DB, RESULTS_DB = 1, 2
 BROKER, RESULTS = "SKITTER_BROKER_URL", "SKITTER_RESULT_BACKEND"
 PREFIX = "skitter.celery."
 SECRET, MIN_SECRET_CHARS = "SKITTER_SECRET", 16
+SHARE, TEAM_SHARE = "SKITTER_CELERY_SHARE", 0.5
 SPIDERS, OUTPUT = "SKITTER_SPIDERS", "SKITTER_OUTPUT_"
+EAGER = (
+    "{} cannot run tasks eagerly, because workers fetch the pages: remove task_always_eager, and "
+    "start a worker."
+)
 #: kombu's names -> the Redis client's.
 CERT_CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
 
@@ -64,12 +69,25 @@ def _spiders_in_environment() -> tuple[str, ...]:
     return tuple(word for word in words if word)
 
 
+def _share_in_environment() -> float | None:
+    text = os.environ.get(SHARE)
+    if not text:
+        return None
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise BadOption(SHARE, text, "a number above 0 and up to 1")
+    return share
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelerySettings:
     """Settings of our app. Defaults come from the environment: SKITTER_REDIS_URL and SKITTER_DIR as
     everywhere; SKITTER_BROKER_URL and SKITTER_RESULT_BACKEND if they are on another server;
     SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each output;
-    SKITTER_SECRET, SKITTER_STUCK_S."""
+    SKITTER_SECRET, SKITTER_STUCK_S, SKITTER_CELERY_SHARE."""
 
     where: Settings = field(default_factory=find_server)
     #: None: on the frontier's server.
@@ -90,6 +108,9 @@ class CelerySettings:
     spiders: tuple[str, ...] = field(default_factory=_spiders_in_environment)
     #: Name -> DSN of the outputs that items may go to.
     outputs: Mapping[str, str] = field(default_factory=_outputs_in_environment, repr=False)
+    #: The part of the workers' slots that pumps may take, less one. None: half of those of your app
+    #: (`register`), all of ours.
+    share: float | None = field(default_factory=_share_in_environment)
     #: A page that blocks a process for this long ends it; None: never.
     stuck_s: float | None = field(default_factory=lambda: resolve().workers.stuck_s)
 
@@ -173,7 +194,11 @@ def check_url(option: str, url: str) -> None:
 
 
 def warn_of(conf: Any) -> None:
-    """Warn about settings that will cause trouble. Raises BadOption for addresses that are none."""
+    """Warn about settings that will cause trouble. Raises BadOption for addresses that are none,
+    and for an app whose workers would refuse our messages."""
+    accepted = conf.accept_content or ()
+    if not {"json", "application/json"} & set(accepted):
+        raise BadOption("accept_content", accepted, "a list with 'json', as our messages are JSON")
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
     for option, url in (("broker_url", broker), ("result_backend", results)):
         check_url(option, url)

@@ -7,11 +7,15 @@ import re
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
 
+from skitter.celery.broker import SILENTLY
 from skitter.celery.config import (
+    EAGER,
+    TEAM_SHARE,
     CelerySettings,
     Queues,
     check_url,
@@ -20,6 +24,7 @@ from skitter.celery.config import (
     shipped,
     warn_of,
 )
+from skitter.celery.revoke import LOOK_S, Revocations
 from skitter.celery.runtime import Runtime, runtime_of
 from skitter.celery.scheduling import SLOTS_TTL_S, WATCH_S
 from skitter.celery.tasks import add_tasks
@@ -56,7 +61,7 @@ def register(app: Any, settings: CelerySettings | None = None) -> Any:
     if settings is None:
         queue = app.conf.task_default_queue
         settings = CelerySettings(queues=Queues(http=queue, browser=queue))
-    _set_up(app, settings)
+    _set_up(app, replace(settings, share=settings.share or TEAM_SHARE))
     _default[:] = [app]
     return app
 
@@ -72,7 +77,6 @@ def _set_up(app: Any, settings: CelerySettings) -> Any:
     warn_of(app.conf)
     app.skitter = Runtime(app, settings)
     add_tasks(app)
-    app.finalize()
     WorkerSignals(app).connect()
     mute_logs()
     return app
@@ -109,6 +113,8 @@ class WorkerSignals:
             return
         try:
             check_pool(sender.pool_cls)
+            if self._app.conf.task_always_eager:
+                raise UsageError(EAGER.format("this worker"))
             where = self._runtime.where
             if self._runtime.secret is None:  # looked up once, for all processes
                 sends = "" if self._runtime.is_on_broker else "chains, chords, callbacks or "
@@ -130,8 +136,17 @@ class WorkerSignals:
         queue = self._runtime.settings.queues.http
         if sender.app is self._app and is_consumed(self._app, WATCH, queue):
             watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
+            self._note_events(sender)
             watch.send()
             sender.timer.call_repeatedly(WATCH_S, watch.send)
+            sender.timer.call_repeatedly(LOOK_S, Revocations(self._app).pass_on)
+            sender.timer.call_repeatedly(LOOK_S, lambda: self._note_events(sender))
+
+    def _note_events(self, consumer: Any) -> None:
+        """`-E`, the configuration, or Flower, which enables them when it starts."""
+        sender = consumer.event_dispatcher
+        groups = getattr(sender, "groups", None) or {"task"}
+        self._runtime.sends_events = bool(sender and sender.enabled and "task" in groups)
 
     def on_shutdown(self, sender: Any, **_: Any) -> None:
         if sender.app is self._app:
@@ -146,7 +161,9 @@ def check_pool(pool: Any) -> None:
         if other in name:
             raise UsageError(
                 f"a {other} pool cannot fetch pages, which takes an event loop of its own: remove "
-                "`-P` or use `-P threads`; a worker with that pool can serve other queues (`-Q`)."
+                "`-P` or use `-P threads`. To keep this pool for your own tasks, give ours a queue "
+                '(`register(app, CelerySettings(queues=Queues(http="crawl", browser="crawl")))`) '
+                "and a worker (`celery -A ... worker -Q crawl -P threads`)."
             )
 
 
@@ -166,7 +183,7 @@ class Watch:
         self._sent_at = time.monotonic()
         self._runtime.watch_pending = True
         where = destination(self._app, WATCH, self._runtime.settings.queues.http)
-        self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where)
+        self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where, **SILENTLY)
 
 
 def mute_logs() -> None:
@@ -181,7 +198,8 @@ def mute_logs() -> None:
 def _is_news(record: logging.LogRecord) -> bool:
     text = record.getMessage()
     is_told = text.startswith("Task skitter.") and " raised expected: " in text
-    return "skitter.watch[" not in text and not is_told
+    is_housekeeping = "skitter.watch[" in text or "skitter.cancel[" in text
+    return not is_housekeeping and not is_told
 
 
 # --- their command line ---------------------------------------------------------------------------

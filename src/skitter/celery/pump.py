@@ -10,11 +10,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from skitter.celery.broker import tell
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.output import open_output, output_of
-from skitter.celery.registry import cached_spider, read_spec
+from skitter.celery.registry import cached_spider, has_outcomes, read_spec
 from skitter.celery.results import ResultSink, store_failures
-from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
+from skitter.celery.revoke import TaskWorker
+from skitter.celery.scheduling import (
+    confirm_slots,
+    count_waiting,
+    read_capacity,
+    reschedule,
+    send_pumps,
+)
 from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
 from skitter.frontier.admin.log import log
@@ -23,6 +31,7 @@ from skitter.loading import Loader
 from skitter.sinks import LoadPace
 from skitter.spider.source_line import describe
 from skitter.spider.transform import chain
+from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
     from skitter.celery.runtime import Only, Runtime, WarmWorker
     from skitter.loading import OpenSink
     from skitter.sinks import Destination
-    from skitter.worker.loop import Worker
 
 #: A pump that has not renewed its permit for this long is dead, and replaced.
 PERMIT_S = 12.0
@@ -123,6 +131,7 @@ async def _log_error(runtime: Runtime, message: PumpMessage, error: Exception) -
 async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None:
     lingers = warm.spec.kind == "scrape"
     worker = warm.worker(
+        TaskWorker if lingers else Worker,
         WorkerOptions.of(
             warm.spec.config,
             grace_s=GRACE_S,
@@ -132,8 +141,10 @@ async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None
             stuck_s=runtime.settings.stuck_s,
             kind="celery",
             watch_signals=False,  # Celery handles them
-        )
+        ),
     )
+    if isinstance(worker, TaskWorker):
+        worker.tell = partial(tell, runtime)
     async with loading(runtime, warm, worker):
         tasks = [asyncio.create_task(_control(runtime, warm, worker, message))]
         if lingers:
@@ -154,13 +165,16 @@ async def _control(
 ) -> None:
     """Stop when Celery shuts down, when there are too many pumps, or when other jobs wait."""
     renewed_at = started_at = time.monotonic()
+    others_wait = False
     while not runtime.stopping:
         await _report_blocking(warm)
         if time.monotonic() - renewed_at > RENEW_S:
             renewed_at = time.monotonic()
             if not await _renew(runtime, warm, message):
                 break
-            if renewed_at - started_at > TURN_S and await _should_yield(warm):
+            before, others_wait = others_wait, await _do_others_wait(runtime)
+            is_crowded = (before and others_wait) or await _is_crowded(runtime, warm)
+            if renewed_at - started_at > TURN_S and is_crowded:
                 break
     worker.stop()
 
@@ -192,11 +206,19 @@ async def _renew(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bo
         return error.retryable  # the server is down: the worker waits for it
 
 
-async def _should_yield(warm: WarmWorker) -> bool:
+async def _is_crowded(runtime: Runtime, warm: WarmWorker) -> bool:
     """With more jobs than slots, the next message of this job queues behind the others'."""
     try:
-        return (await read_capacity(warm.frontier.server, warm.spec.job)).is_oversubscribed
+        return (await read_capacity(runtime, warm.spec.job)).is_oversubscribed
     except SkitterError:
+        return False
+
+
+async def _do_others_wait(runtime: Runtime) -> bool:
+    """Tasks of the team, for example. If they do so twice in a row, they need this slot."""
+    try:
+        return await asyncio.to_thread(count_waiting, runtime.app) > 0
+    except Exception:  # whatever a broker raises when it is away
         return False
 
 
@@ -291,6 +313,6 @@ async def _until_loaded(warm: WarmWorker, loaders: list[asyncio.Task[None]]) -> 
     deadline = time.monotonic() + LOAD_S
     while time.monotonic() < deadline and not any(one.done() for one in loaders):
         stats = await warm.frontier.stats()
-        if not (stats.items or (warm.spec.kind == "scrape" and stats.dead)):
+        if not (has_outcomes(stats) if warm.spec.kind == "scrape" else stats.items):
             return
         await asyncio.sleep(0.02)

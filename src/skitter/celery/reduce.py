@@ -18,8 +18,9 @@ import msgspec
 from celery.canvas import maybe_signature
 from kombu.exceptions import EncodeError
 
+from skitter.celery.broker import tell
 from skitter.celery.registry import JobSpec, read_spec, unregister_if_over, unregister_job
-from skitter.celery.results import store_outcome, to_json
+from skitter.celery.results import event_of, store_outcome, to_json
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.callback import Turn, claim_callback, finish_callback
 from skitter.frontier.admin.dead import unfetched
@@ -69,7 +70,9 @@ def finish(runtime: Runtime, job: str) -> None:
         runtime.run(unregister_if_over(frontier, spec))
         return
     outcome = ReducerFailed(reduced.error) if reduced.error else reduced.value
-    store_outcome(runtime.app, spec.context or {}, outcome)
+    task = spec.context or {}
+    kind, fields = event_of(task, store_outcome(runtime.app, task, outcome))
+    tell(runtime, kind, task.get("id", ""), **fields)
     runtime.run(_purge(frontier))
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import msgspec
+from celery.backends.base import DisabledBackend
+from celery.states import PENDING
 
 from skitter.errors import TooBig, UsageError
 from skitter.fetch import Render
@@ -36,6 +38,8 @@ MAX_SPEC_BYTES = 2**20
 MAX_PUMPS, MAX_HOSTS = 1000, 1000
 #: Key in `Request.meta`: the Celery task that waits for the page.
 TASK = "_celery"
+#: The state of a task whose pages are queued in the frontier or being fetched.
+QUEUED = "QUEUED"
 #: Only the requested page, wherever it redirects to.
 SINGLE_PAGE = Limits(max_depth=0)
 ANY_SCOPE = Scope(hosts=[ANY_HOST])
@@ -95,9 +99,14 @@ async def unregister_if_over(frontier: Frontier, spec: JobSpec) -> None:
 
 def is_over(spec: JobSpec, stats: Stats) -> bool:
     """No page is left to fetch, and no result to deliver or to load."""
-    if spec.kind == "scrape" and (stats.items or stats.dead):
+    if spec.kind == "scrape" and has_outcomes(stats):
         return False
     return stats.crawled and not (spec.out and stats.items)
+
+
+def has_outcomes(stats: Stats) -> bool:
+    """Whether tasks wait for what pages have become."""
+    return bool(stats.items or stats.dead or stats.excluded)
 
 
 async def read_spec(server: Server, job: str) -> JobSpec | None:
@@ -136,6 +145,26 @@ def decode_spec(job: str, raw: bytes) -> JobSpec | None:
 async def count_pumps(server: Server) -> dict[str, int]:
     """How many pumps each job has, running or queued."""
     return await count_permits(server, await pumped_jobs(server).all())
+
+
+# --- tasks that wait for pages --------------------------------------------------------------------
+
+
+def has_backend(app: Any) -> bool:
+    return not isinstance(app.backend, DisabledBackend)
+
+
+def task_meta(app: Any, id: str) -> tuple[str, Any]:
+    """Its state, and its result or the state's meta. PENDING: unknown."""
+    if not has_backend(app):
+        return PENDING, None
+    meta = app.backend.get_task_meta(id)
+    return meta["status"], meta["result"]
+
+
+def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
+    """Anyone may have written it."""
+    return isinstance(found, dict) and isinstance(found.get("id"), str)
 
 
 # --- spiders --------------------------------------------------------------------------------------

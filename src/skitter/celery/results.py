@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeGuard
+import time
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from celery.app.task import Context
-from celery.backends.base import DisabledBackend
 from celery.canvas import maybe_signature
-from celery.states import FAILURE, PENDING
+from celery.exceptions import TaskRevokedError
+from celery.states import FAILURE
+from celery.utils.saferepr import saferepr
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
 
-from skitter.celery.broker import publishing
-from skitter.celery.registry import TASK
+from skitter.celery.broker import publishing, tell
+from skitter.celery.registry import QUEUED, TASK, is_task, task_meta
+from skitter.celery.revoke import end_of
 from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
 from skitter.frontier.admin.dead import drop, lock_dead, unfetched, unlock_dead
@@ -39,27 +42,13 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 
-#: The state of a task whose pages are queued in the frontier or being fetched.
-QUEUED = "QUEUED"
 FAILURES_S = 0.2
 LOCK_S = 30.0
 #: The fields of a task that make others run, and those that only describe it.
 SENDING = ("callbacks", "errbacks", "chain", "chord")
-HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
-            "correlation_id")  # fmt: skip
+HARMLESS = ("id", "task", "args", "kwargs", "since", "root_id", "parent_id", "ignore_result",
+            "reply_to", "correlation_id")  # fmt: skip
 logger = logging.getLogger(__name__)
-
-
-def has_backend(app: Any) -> bool:
-    return not isinstance(app.backend, DisabledBackend)
-
-
-def task_meta(app: Any, id: str) -> tuple[str, Any]:
-    """Its state, and its result or the state's meta. PENDING: unknown."""
-    if not has_backend(app):
-        return PENDING, None
-    meta = app.backend.get_task_meta(id)
-    return meta["status"], meta["result"]
 
 
 def to_json(value: Any) -> Any:
@@ -127,16 +116,17 @@ async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
 
 
 def _failure(task: dict[str, Any], letter: DeadLetter) -> Any:
+    if end := end_of(task, letter.reason):
+        return end
+    reason = letter.reason.replace(
+        "use --allow-host ", "set SKITTER_ALLOW_HOSTS of its workers to "
+    )
     if task.get("record_errors"):
-        return {"url": letter.url, "ok": False, "error": letter.reason}
-    return ScrapeFailed(f"{letter.url}: {letter.reason}")
+        return {"url": letter.url, "ok": False, "error": reason}
+    return ScrapeFailed(f"{letter.url}: {reason}")
 
 
 # --- a task waiting in the frontier, where anyone may have written it ----------------------------
-
-
-def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
-    return isinstance(found, dict) and isinstance(found.get("id"), str)
 
 
 def sign_task(runtime: Runtime, job: str, task: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +164,21 @@ def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) 
         if has_callbacks(content):
             outcome = ScrapeFailed(f"its callbacks are not signed with the shared secret: {HOW}.")
         content = {name: content[name] for name in HARMLESS if name in content}
-    store_outcome(runtime.app, content, outcome)
+    ended = store_outcome(runtime.app, content, outcome)
+    kind, fields = event_of(content, ended)
+    tell(runtime, kind, content["id"], **fields)
+
+
+def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
+    """What Celery says of a task that ended so."""
+    if isinstance(outcome, TaskRevokedError):
+        expired = str(outcome) == "expired"
+        return "task-revoked", {"terminated": False, "signum": None, "expired": expired}
+    if isinstance(outcome, Exception):
+        return "task-failed", {"exception": repr(outcome), "traceback": None}
+    since = task.get("since")
+    runtime_s = max(0.0, time.time() - since) if isinstance(since, float) else 0.0
+    return "task-succeeded", {"result": saferepr(outcome), "runtime": runtime_s}
 
 
 def _is_queued(app: Any, job: str, id: str) -> bool:
@@ -188,17 +192,20 @@ def _is_queued(app: Any, job: str, id: str) -> bool:
 # --- what Celery does at the end of a task; blocking ----------------------------------------------
 
 
-def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> None:
-    """Store a value or an exception. A value that cannot be stored becomes a failure. Raises only
-    SinkAway, if the backend or the broker does not answer."""
+def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> Any:
+    """Store a value or an exception, and return it. A value that cannot be stored becomes a
+    failure. Raises only SinkAway, if the backend or the broker does not answer."""
     request = Context(task | {"delivery_info": {}})  # where Celery looks before an error callback
     try:
-        if not isinstance(outcome, Exception):
-            outcome = _succeed(app, request, outcome)
-        if outcome is not None:
-            _fail(app, request, outcome)
-    except Exception as error:  # not even the plain failure can be stored
-        raise SinkAway(f"Celery's result backend does not answer ({error})") from error
+        if isinstance(outcome, TaskRevokedError):
+            app.backend.mark_as_revoked(request.id, str(outcome), request)
+            return outcome
+        error = outcome if isinstance(outcome, Exception) else _succeed(app, request, outcome)
+        if error is not None:
+            _fail(app, request, error)
+    except Exception as problem:  # not even the plain failure can be stored
+        raise SinkAway(f"Celery's result backend does not answer ({problem})") from problem
+    return outcome if error is None else error
 
 
 def _away(app: Any) -> tuple[type[Exception], ...]:

@@ -11,6 +11,7 @@ import asyncio
 import mmap
 import os
 import signal
+import sys
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,14 +24,15 @@ from skitter.app import open_server
 from skitter.celery.config import frontier_server, is_on_broker
 from skitter.celery.registry import spider_for
 from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
+from skitter.errors import UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.pumps import pump_secret
+from skitter.frontier.sync import has_loop, run_sync
 from skitter.settings import resolve
 from skitter.worker.assembly import open_worker
-from skitter.worker.loop import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from concurrent.futures import Future
 
     from skitter.celery.config import CelerySettings
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
     from skitter.worker.delivery import Tally
+    from skitter.worker.loop import Worker
     from skitter.worker.options import WorkerOptions
 
 T = TypeVar("T")
@@ -48,7 +51,11 @@ CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
 MAX_WARM_JOBS = 8
 MAX_FRONTIERS = 64
-STOPPING, WATCHING = 0, 1  # flags
+STOPPING, WATCHING, TELLING = 0, 1, 2  # flags
+NO_LOOP = (
+    "this process runs on {0}, which has no place for the event loop that fetches pages: send the "
+    "task to workers with `-P prefork` or `-P threads`, in a queue of their own."
+)
 
 
 @dataclass(slots=True)
@@ -66,10 +73,10 @@ class WarmWorker:
     def tally(self) -> Tally:
         return self.first.delivery.tally
 
-    def worker(self, options: WorkerOptions) -> Worker:
+    def worker(self, kind: type[Worker], options: WorkerOptions) -> Worker:
         """A worker for one pump."""
         first, options = self.first, replace(options, lanes=self.first.options.lanes)
-        return Worker(
+        return kind(
             self.frontier, first.attempts, first.delivery, first.logbook, options, first.strays
         )
 
@@ -113,7 +120,8 @@ class Runtime:
         self.in_worker = False  # not in a caller
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
-        self._flags = mmap.mmap(-1, 2)  # shared with the processes that Celery forks
+        self.machine = ""  # Celery's name for the worker
+        self._flags = mmap.mmap(-1, 3)  # shared with the processes that Celery forks
         self._process_stops = False
 
     @cached_property
@@ -160,6 +168,15 @@ class Runtime:
             future.cancel()
             raise
 
+    def ask(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
+        """Run it in this thread, without a loop of its own: also a process of greenlets can."""
+
+        async def ask() -> T:
+            async with open_server(self.where) as server:
+                return await work(server)
+
+        return self.run(ask()) if has_loop() else run_sync(ask())
+
     def close(self) -> None:
         """Close everything and end the thread. The runtime can be reused afterwards."""
         opened = self._opened
@@ -173,6 +190,8 @@ class Runtime:
 
     def _open(self) -> _Opened:
         """Opens again after a fork: what the parent opened is the parent's."""
+        if (name := greenlets()) and self._opened is None:
+            raise UsageError(NO_LOOP.format(name))
         with self._lock:
             if self._opened is None or self._opened.pid != os.getpid():
                 self._opened = _Opened()
@@ -220,6 +239,15 @@ class Runtime:
     @watch_pending.setter
     def watch_pending(self, pending: bool) -> None:
         self._flags[WATCHING] = pending
+
+    @property
+    def sends_events(self) -> bool:
+        """Whether somebody, such as Flower, wants to see what becomes of tasks."""
+        return bool(self._flags[TELLING])
+
+    @sends_events.setter
+    def sends_events(self, wanted: bool) -> None:
+        self._flags[TELLING] = wanted
 
     # --- in the loop ------------------------------------------------------------------------------
 
@@ -289,6 +317,18 @@ class Runtime:
         )
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
         return WarmWorker(spec, frontier, worker, stack, permissions, only)
+
+
+def greenlets() -> str:
+    """The library that has replaced the threads of this process by greenlets: gevent or eventlet.
+    An event loop would block them all."""
+    for name, module, test in (
+        ("gevent", "gevent.monkey", "is_module_patched"),
+        ("eventlet", "eventlet.patcher", "is_monkey_patched"),
+    ):
+        if module in sys.modules and getattr(sys.modules[module], test)("socket"):
+            return name
+    return ""
 
 
 def runtime_of(app: Any) -> Runtime:

@@ -12,11 +12,11 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kombu.exceptions import OperationalError
 
-from skitter.celery.broker import publishing
+from skitter.celery.broker import SILENTLY, publishing
 from skitter.celery.config import destination
 from skitter.celery.registry import (
     count_pumps,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skitter.model import Lane, Stats
 
 
+FINISH = "skitter.finish"
 WATCH_S = 3.0  # how often each worker looks at all jobs
 #: How long a pump's message may wait in Celery's queue before it counts as lost.
 SENT_S = 30.0
@@ -78,7 +79,7 @@ async def schedule(runtime: Runtime, spec: JobSpec) -> None:
     if not is_over(spec, stats):
         await send_pumps(runtime, frontier, spec, stats)
     elif spec.has_callback:
-        await send(runtime, frontier, spec, "skitter.finish")
+        await send(runtime, frontier, spec, FINISH)
     else:
         await unregister_if_over(frontier, spec)
 
@@ -100,7 +101,7 @@ async def schedule_all(runtime: Runtime) -> None:
 async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats: Stats) -> None:
     """Send missing pumps; surplus ones lose their permits."""
     await reclaim_leases(frontier)
-    capacity = await read_capacity(frontier.server, spec.job)
+    capacity = await read_capacity(runtime, spec.job)
     requested = await wanted_workers(frontier)
     wanted = wanted_pumps(spec, stats, requested=requested, capacity=capacity)
     for lane, number in by_lane(spec, wanted).items():
@@ -132,11 +133,12 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
     queues = runtime.settings.queues
     renders = lane_of(words[0] if words else "") == "browser" if spec.plain else spec.browser
     queue = queues.browser if renders else queues.http
+    silently = SILENTLY if task == FINISH else {}
 
     def publish() -> None:
         where = destination(runtime.app, task, queue)
         with publishing():
-            runtime.app.tasks[task].apply_async((spec.job, *words), **where)
+            runtime.app.tasks[task].apply_async((spec.job, *words), **where, **silently)
 
     try:
         await asyncio.to_thread(publish)  # it blocks
@@ -153,17 +155,24 @@ class Capacity:
     slots: int
     others: int = 0  # pumps of other jobs
     jobs: int = 1  # jobs with pumps, including this one
+    share: float = 1.0  # of the slots that pumps may take
+    own: int = 0  # pumps of this job
+
+    @property
+    def for_pumps(self) -> int:
+        """One slot is kept for other tasks in any case."""
+        return min(self.slots - 1, max(1, int(self.share * self.slots)))
 
     @property
     def free(self) -> int:
         """Slots for this job's pumps: what the others leave, or a fair share if they have taken
-        more than theirs, which they then give back. One slot is kept for other tasks."""
-        return max(self.slots - 1 - self.others, (self.slots - 1) // self.jobs)
+        more than theirs, which they then give back."""
+        return max(self.for_pumps - self.others, self.for_pumps // self.jobs)
 
     @property
     def is_oversubscribed(self) -> bool:
         """If true, jobs take turns, and other tasks wait as well."""
-        return self.jobs > 1 and self.others + 1 > max(1, self.slots - 1)
+        return self.jobs > 1 and self.others + 1 > max(1, self.for_pumps)
 
 
 def wanted_pumps(spec: JobSpec, stats: Stats, *, requested: int | None, capacity: Capacity) -> int:
@@ -174,13 +183,43 @@ def wanted_pumps(spec: JobSpec, stats: Stats, *, requested: int | None, capacity
     asked = spec.pumps if requested is None else requested
     if asked:
         return min(asked, capacity.slots) if capacity.slots else asked
-    return max(1, min(capacity.free, -(-stats.remaining // REQUESTS_PER_WORKER)))
+    waiting = -(-stats.remaining // REQUESTS_PER_WORKER)
+    return max(1, min(capacity.free, waiting, _busy_pumps(spec, stats.leased, capacity.own)))
 
 
-async def read_capacity(server: Server, job: str) -> Capacity:
+def _busy_pumps(spec: JobSpec, leased: int, own: int) -> int:
+    """How many pumps the pages in flight fill by half. More would only take slots from others: the
+    hosts allow no more pages at a time. While pumps are full, their number doubles; it falls again
+    when they are filled by less than a quarter."""
+    config, renders = spec.config, spec.browser and not spec.plain
+    carries = config.browser.concurrency if renders else config.workers.concurrency
+    return max(-(-2 * leased // carries), min(own, -(-4 * leased // carries)))
+
+
+async def read_capacity(runtime: Runtime, job: str) -> Capacity:
+    server = await runtime.server()
     pumps = await count_pumps(server)
     others = [number for name, number in pumps.items() if number and name != job]
-    return Capacity(slots=await count_slots(server), others=sum(others), jobs=len(others) + 1)
+    return Capacity(
+        slots=await count_slots(server),
+        others=sum(others),
+        jobs=len(others) + 1,
+        share=runtime.settings.share or 1.0,
+        own=pumps.get(job, 0),
+    )
+
+
+def count_waiting(app: Any) -> int:
+    """Messages in the queues of this worker that no process has taken; blocks."""
+    total = 0
+    with app.connection_for_read() as connection:
+        for name in app.amqp.queues.consume_from:
+            with suppress(*connection.channel_errors), connection.channel() as channel:
+                if size := getattr(channel, "_size", None):  # kombu's own, as of Redis, where a
+                    total += size(name)  # passive declaration overlooks the key prefix
+                else:
+                    total += channel.queue_declare(name, passive=True).message_count
+    return total
 
 
 async def report_slots(server: Server, machine: str, slots: int) -> None:

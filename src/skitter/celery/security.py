@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 #: The end of every refusal.
 HOW = f"set {SECRET} to the same text for callers and workers"
+#: The same in a worker that has one.
+FROM_OUTSIDE = (
+    f"send the task from a caller with the same {SECRET}: workers do not sign what they send"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +133,10 @@ def _fetch(asked: FetchOptions, settings: CelerySettings, *, signed: bool) -> Fe
 def check_permitted(target: str, out: str, settings: CelerySettings, *, signed: bool) -> str:
     """The DSN of an output. Raises NotAllowed for a spider or an output that may not be used."""
     if not signed and target and not is_named(target, settings.spiders):
+        how = FROM_OUTSIDE if settings.secret else HOW
         raise NotAllowed(
             f"this worker may not run the spider {shorten(target)!r}: start it with "
-            f"{SPIDERS}={shorten(target)} in its environment, or {HOW}."
+            f"{SPIDERS}={shorten(target)} in its environment, or {how}."
         )
     return _dsn(out, settings.outputs, signed=signed)
 

@@ -9,9 +9,11 @@ Submitting twice is safe: the page of a task is identified by the task's id, oth
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypedDict
 
 import msgspec
 
@@ -27,6 +29,7 @@ from skitter.celery.registry import (
     register_job,
 )
 from skitter.celery.results import sign_task, to_json
+from skitter.celery.revoke import limits_of
 from skitter.celery.scheduling import schedule
 from skitter.celery.security import check_out, is_signed
 from skitter.errors import BadOption, JobMissing, UsageError
@@ -47,18 +50,21 @@ from skitter.settings import (
     resolve,
 )
 from skitter.spider import load_spider
+from skitter.spider.rounds import visit_again
 from skitter.spider.seeding import offer_seeds
 from skitter.urls import identify
 from skitter.worker.assembly import has_plain_pages
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from skitter.celery.runtime import Runtime
     from skitter.frontier.frontier import Frontier
 
 MAX_ITEMS = 50_000
+VISITED = "nothing is fetched, as all URLs were visited before: again=True visits them once more."
+GOING_ON = "nothing is added, as all URLs wait for their turn: the job is still going on."
 #: The run id of jobs that never end, because all callers share them.
 SHARED = "service"
 #: The fields of a Celery request that its result needs.
@@ -66,6 +72,7 @@ CONTEXT = (
     "id", "task", "args", "kwargs", "chord", "group", "group_index", "callbacks", "errbacks",
     "chain", "root_id", "parent_id", "reply_to", "correlation_id", "ignore_result",
 )  # fmt: skip
+logger = logging.getLogger(__name__)
 #: Checks by option name, beyond its type. None is not checked.
 CHECKS: dict[str, Callable[[Any], object]] = {
     "spider": cached_spider,
@@ -120,6 +127,7 @@ class PageOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True
     delay_s: float | None = None  # None: the spider's, or the app's
     max_in_flight: int | None = None
     lease_s: float = LEASE_S
+    pumps: int | None = None  # None: as many as the work needs
 
     def politeness(self, usual: Politeness) -> Politeness:
         return replace(
@@ -135,12 +143,11 @@ class ManyOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=
     job: str = "pages"
     out: str = ""  # an output's name, or a file; empty: items wait for `skitter load`
     priority: int = 0
+    again: int = 0  # True: visit known pages once more. The caller sends when it was, in ms
 
 
 class MapOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of map_reduce."""
-
-    pumps: int | None = None  # None: as many as the work needs
 
 
 class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -151,6 +158,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pumps: int | None = None
     obey_robots: bool = True
     lease_s: float = LEASE_S
+    again: int = 0  # True: visit the start URLs once more
 
 
 def check_urls(urls: Any) -> None:
@@ -181,12 +189,24 @@ class Submitted(TypedDict):
     job: str
     new: int
     known: int
+    note: NotRequired[str]  # if nothing is fetched, why
+
+
+def submitted(job: str, *, new: int, known: int, is_over: bool = True) -> Submitted:
+    """Says so, also in the worker's log, if nothing is new: to a caller such as Celery beat, a job
+    that does nothing looks like one that works."""
+    told = Submitted(job=job, new=new, known=known)
+    if known and not new:
+        told["note"] = VISITED if is_over else GOING_ON
+        logger.warning("%s: %s", job, told["note"])
+    return told
 
 
 def task_context(request: Any) -> dict[str, Any]:
     """A Celery request as plain values, to keep in the frontier until its result is ready."""
     fields = to_json({name: getattr(request, name, None) for name in CONTEXT})
-    return {name: value for name, value in fields.items() if value is not None}
+    known = {name: value for name, value in fields.items() if value is not None}
+    return known | limits_of(request) | {"since": time.time()}
 
 
 def waiting_task(
@@ -245,13 +265,22 @@ async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) 
     if not urls:
         return Submitted(job=options.job, new=0, known=0)
     spec = _spec(options, job=options.job, kind="pages", out=options.out, run_id=SHARED)
-    spec = runtime.sign(spec)
+    spec = runtime.sign(msgspec.structs.replace(spec, pumps=options.pumps))
     await claim_output(runtime, spec)
     frontier = await open_page_job(runtime, spec, options)
     await claim_output(runtime, spec)  # again, if the job is new
     requests = [Request(url=url, priority=options.priority) for url in urls]
+    if options.again:
+        new = await visit_again(frontier, _each(requests), due_ms=options.again)
+        await submit_requests(runtime, frontier, spec, [])
+        return submitted(spec.job, new=new, known=len(urls) - new, is_over=False)
     added = await submit_requests(runtime, frontier, spec, requests)
-    return Submitted(job=spec.job, new=added[Added.NEW], known=added[Added.SEEN])
+    return submitted(spec.job, new=added[Added.NEW], known=added[Added.SEEN])
+
+
+async def _each(requests: list[Request]) -> AsyncIterator[Request]:
+    for one in requests:
+        yield one
 
 
 async def submit_requests(
@@ -304,8 +333,10 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     frontier, _ = await open_crawl(await runtime.server(), job, spider, config)
     await claim_output(runtime, runtime.sign(spec))  # again, if the job is new
     before = await frontier.stats()
-    private = await offer_seeds(frontier, spider)
+    private, visited = await offer_seeds(frontier, spider), 0
     after = await frontier.stats()
+    if options.again:
+        visited = await visit_again(frontier, spider.seeds(), due_ms=options.again)
     if not (after.seen or after.fed):  # a job that never had a URL never ends
         return Submitted(job=frontier.job, new=0, known=0)
     fetch = FetchOptions(obey_robots=options.obey_robots, allow_hosts=tuple(sorted(private)))
@@ -313,4 +344,5 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     await reset_callback(frontier)
     await submit_requests(runtime, frontier, runtime.sign(spec), [])
     new, known = after.seen - before.seen, after.duplicates - before.duplicates
-    return Submitted(job=frontier.job, new=new, known=known)
+    is_over = not (after.remaining or options.again)
+    return submitted(frontier.job, new=new + visited, known=known - visited, is_over=is_over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Set
 from functools import wraps
 from inspect import signature
@@ -16,9 +17,10 @@ from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import pump, reduce, submit
 from skitter.celery.broker import publishing
-from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S, destination
-from skitter.celery.registry import TASK
-from skitter.celery.results import QUEUED, task_meta, to_json
+from skitter.celery.config import EAGER, HARD_LIMIT_S, SOFT_LIMIT_S, destination
+from skitter.celery.registry import QUEUED, TASK, task_meta
+from skitter.celery.results import to_json
+from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import report_slots, schedule_all
 from skitter.celery.security import HOW, check_permitted
@@ -60,6 +62,8 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         kwargs = {name: _as_list(value) for name, value in (kwargs or {}).items()}
         if "priority" in options:  # the frontier's: brokers disagree on which end comes first
             kwargs["priority"] = options.pop("priority")
+        if kwargs.get("again") is True:  # one round, however often the message is delivered
+            kwargs["again"] = round(1000 * time.time())
         self._check(args, kwargs, options)
         runtime, task_id = runtime_of(self.app), task_id or uuid()
         options = destination(self.app, self.name, runtime.settings.queues.http) | options
@@ -86,13 +90,16 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
             return self.apply_async(args, kwargs)
         raise UsageError(f"{self.name} is a task: send it with .delay(...), then .get().")
 
+    def cancel(self, id: str) -> None:
+        """Revoke a task, by its id. Its page is not fetched, unless it is in flight."""
+        self.app.control.revoke(id)  # if no worker has taken its message yet
+        cancel_tasks(runtime_of(self.app), [id])
+
     def _check(self, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
         if self.app.conf.task_always_eager:
-            raise UsageError(
-                f"{self.name} cannot run eagerly, because workers fetch its pages: remove "
-                "task_always_eager, and start a worker."
-            )
+            raise UsageError(EAGER.format(self.name))
         check_times(options)
+        self._check_next(*(options.get(name) for name in ("chain", "link", "chord")))
         try:
             given = signature(self.run).bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -106,8 +113,18 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         in_worker = runtime_of(self.app).in_worker
         self._read(spider | given.get("options", {}), signed=not in_worker)
 
+    def _check_next(self, *following: Any) -> None:
+        """What follows would run at once: its result says that a crawl has begun."""
+        if self.name == "skitter.crawl" and any(following):
+            raise UsageError(
+                "crawl ends when the crawl has begun, so what follows it in a chain, a link or a "
+                "chord would come too early: use the spider's @on_finish, or map_reduce."
+            )
+
     def _read(self, given: dict[str, Any], *, signed: bool) -> Any:
         """The options. Raises NotAllowed before loading anything they name."""
+        if given.get("again") is True:  # sent by its name alone
+            given = given | {"again": round(1000 * time.time())}
         wanted, settings = self.options_type.read(given), runtime_of(self.app).settings
         if not signed or runtime_of(self.app).in_worker:
             check_permitted(wanted.spider, getattr(wanted, "out", ""), settings, signed=signed)
@@ -198,6 +215,7 @@ def scrape_many(self: Any, urls: list[str], **options: Any) -> submit.Submitted:
 
 def crawl(self: Any, spider: str, **options: Any) -> submit.Submitted:
     """Run a whole crawl of a spider from its seeds. See `status(job)` for its progress."""
+    self._check_next(self.request.chain, self.request.callbacks, self.request.chord)
     wanted: CrawlOptions = self.permitted({"spider": spider, **options})
     runtime = runtime_of(self.app)
     return runtime.run(submit.submit_crawl(runtime, wanted))
@@ -233,13 +251,15 @@ def summarize(records: Iterable[Any]) -> dict[str, Any]:
 
 def finish(self: Any, job: str) -> None:
     """All pages of a job are done: run its reducer, or its spider's hooks."""
+    runtime_of(self.app).machine = self.request.hostname or ""
     reduce.finish(runtime_of(self.app), job)
 
 
 def run_pump(self: Any, job: str, permit: str) -> pump.PumpResult:
     """Lease and fetch for a while."""
     runtime = runtime_of(self.app)
-    message = pump.PumpMessage(job, permit, machine=self.request.hostname or "")
+    runtime.machine = self.request.hostname or ""
+    message = pump.PumpMessage(job, permit, machine=runtime.machine)
     with runtime.stopping_on_sigterm():
         return runtime.run(pump.pump(runtime, message))
 
@@ -254,6 +274,13 @@ def watch(self: Any, machine: str, slots: int) -> None:
         await schedule_all(runtime)
 
     runtime.run(look())
+
+
+def cancel(self: Any, ids: list[str], tries: int) -> None:
+    """Withdraw the pages of revoked tasks."""
+    left = cancel_tasks(runtime_of(self.app), ids)
+    if left and tries < TRIES:
+        send_cancel(self.app, left, tries + 1)
 
 
 def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -274,12 +301,16 @@ def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-#: For all our tasks: each may run twice, so it is redelivered if its process is killed.
+#: For all our tasks: each may run twice, so it is redelivered if its process is killed. Neither the
+#: app's defaults nor its annotations for all tasks change these: see `add_tasks`.
 COMMON = {
-    "bind": True,
-    "shared": False,  # with other apps in the process
     "acks_late": True,
+    "acks_on_failure": True,
+    "acks_on_timeout": True,
     "reject_on_worker_lost": True,
+    "retry_on_worker_lost": False,
+    "ignore_result": False,
+    "rate_limit": None,  # politeness is the frontier's
     "serializer": "json",
     "throws": (SkitterError,),  # logged by in_a_sentence, as Celery would do it at INFO
 }
@@ -289,15 +320,26 @@ LIMITED = {"ignore_result": True, "soft_time_limit": SOFT_LIMIT_S, "time_limit":
 
 
 def add_tasks(app: Any) -> None:
+    """Also finalizes the app: what its configuration has done to our tasks by then is undone."""
+    added: dict[str, dict[str, Any]] = {}
+
     def add(name: str, function: Any, **options: Any) -> None:
-        app.task(name=f"skitter.{name}", **COMMON | options)(in_a_sentence(function))
+        added[f"skitter.{name}"] = kept = COMMON | options
+        make = app.task(name=f"skitter.{name}", bind=True, shared=False, **kept)
+        make(in_a_sentence(function))
 
     checked = {"base": CheckedTask}
     add("scrape", scrape, options_type=ScrapeOptions, **checked, **LATER)
     add("scrape_many", scrape_many, options_type=ManyOptions, sent_when_called=True, **checked)
     add("crawl", crawl, options_type=CrawlOptions, **checked)
     add("map_reduce", map_reduce, options_type=MapOptions, **checked, **LATER)
-    app.task(name="skitter.summarize", **COMMON | {"bind": False})(summarize)
+    added["skitter.summarize"] = COMMON
+    app.task(name="skitter.summarize", shared=False, **COMMON)(summarize)
     add("finish", finish, **QUIET)
     add("pump", run_pump, **LIMITED)
     add("watch", watch, **QUIET)
+    add("cancel", cancel, **QUIET)
+    app.finalize()
+    for name, options in added.items():
+        for option in options.keys() - {"base"}:
+            setattr(type(app.tasks[name]), option, options[option])

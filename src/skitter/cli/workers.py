@@ -167,7 +167,8 @@ def scale(
     """Set how many workers each machine runs.
 
     A `run` or `worker` that is running follows at once. The number is per machine: 4 on three
-    machines makes 12. It also holds for machines that join later, until the next `scale`.
+    machines makes 12. It also holds for machines that join later, until the next `scale`. Celery's
+    pumps are an exception: there it is the number on all machines together.
     """
     requested = _parse_workers(workers)
 
@@ -192,6 +193,8 @@ def scale(
     sentence = f"{job}: {_describe_workers(requested)} (before: {_describe_workers(was)}); {now}."
     if is_scrapys or any(one.kind == "scrapy" for one in alive):
         sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
+    if any(one.kind == "celery" for one in alive):
+        sentence += " Of Celery's pumps it is the number on all machines together."
     answer(scaled, sentence, as_json=as_json)
 
 

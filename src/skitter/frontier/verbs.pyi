@@ -363,3 +363,10 @@ class Verbs:
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...
+    async def withdraw(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> list[int]: ...

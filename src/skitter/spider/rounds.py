@@ -13,7 +13,10 @@ from skitter.spider.seeding import SEED_BATCH
 from skitter.spider.source_line import trace
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Request
     from skitter.spider.spider import Spider
 
 
@@ -34,7 +37,7 @@ async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
     if schedule is None or not schedule.is_due(now_ms):
         return None
     try:
-        added = await _add_seeds(frontier, spider, due_ms=schedule.next_ms)
+        added = await visit_again(frontier, spider.seeds(), due_ms=schedule.next_ms)
     except SkitterError:
         raise
     except Exception as error:
@@ -43,11 +46,11 @@ async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
     return Round(schedule.next_ms, added, missed, is_ours)
 
 
-async def _add_seeds(frontier: Frontier, spider: Spider, *, due_ms: int) -> int:
+async def visit_again(frontier: Frontier, pages: AsyncIterator[Request], *, due_ms: int) -> int:
     """How many are to be visited now; the others still are from the round before."""
     added = 0
-    async for seeds in batched(spider.seeds(), SEED_BATCH):
-        said = await offer_round(frontier, seeds, due_ms=due_ms)
+    async for some_pages in batched(pages, SEED_BATCH):
+        said = await offer_round(frontier, some_pages, due_ms=due_ms)
         added += said.count(Added.NEW)
         if Added.FULL in said:  # repeated later, it goes on from here
             limit = frontier.options.limits.max_pending or 0

@@ -12,6 +12,7 @@ import msgspec
 
 from skitter.errors import BadOption
 from skitter.frontier.facts import EXCLUDED_S, Trouble, open_body, open_trouble
+from skitter.frontier.scripts import Code
 from skitter.frontier.seen import seen_set
 from skitter.frontier.shard import Shard
 from skitter.frontier.wire import MAX_ERROR_CHARS, batched, ms, scatter, with_scores
@@ -127,6 +128,19 @@ async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: boo
     if forget and not seen_set(frontier.layout).can_forget:
         raise BadOption("forget", forget, "left out: a Bloom filter cannot forget")
     return await _send(frontier, Shard.drop, letters, forget=int(forget))
+
+
+async def withdraw(frontier: Frontier, requests: Sequence[Request], reason: str) -> int:
+    """Make dead letters of requests that wait for their turn or for a retry. Returns how many did:
+    one that is in flight, over or unknown stays what it is."""
+    offers = [frontier.offer(one) for one in requests]
+
+    async def send(shard: int, part: list[int]) -> list[bool]:
+        rows = [(offers[number].arguments[0], reason) for number in part]
+        codes = await frontier.shards[shard].withdraw(rows)
+        return [Code(code) is Code.BURIED for code in codes]
+
+    return sum(await scatter([one.shard for one in offers], send, batch=PAGE))
 
 
 async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:

@@ -1,27 +1,16 @@
 --[[
-adapt: adjust a host's delay to its answers. An incident (a 429 or 503, a refused connection or a
-block page) doubles it; CLEAN clean answers take a tenth off again. It doubles only once per window,
-so that a burst of bad pages is one incident. A window lasts as long as the rest the host asked for
-or the new delay, whichever is longer, and at least WINDOW_MS.
+adapt: adjust a host's delay to its answers: to the time they take, and to incidents (incident.lua).
 
 The host's record keeps what is learned, so it outlives every worker: `latency_ms` (a moving
-average), `raised_ms`, `incident` (its kind), `window_ends`, `clean` (answers since).
+average), `raised_ms`, `incident` (its kind), `window_ends`, `bad` and `good` (answers in the
+window), `clean` (answers on the way back).
 ]]
---@include clock counters delay lane
+--@include delay incident lane
 local WEIGHT = 0.2 -- of a new answer in the average
-local CLEAN, BACK, SPREAD = 20, 0.9, 0.1
-local LEAST_MS = 10 -- doubled if there is no delay and the host answers instantly
-local WINDOW_MS = 10000
-local RAISED = { 'raised_ms', 'incident', 'window_ends', 'clean' }
 local LIMIT = 2 ^ 31
 
 local function sound(number)
   return type(number) == 'number' and number >= 0 and number < LIMIT and math.floor(number) or nil
-end
-
--- From 0 to 1, by host and time: the server seeds math.random alike for every script.
-local function chance(name)
-  return tonumber(string.sub(redis.sha1hex(name .. now_ms), 1, 4), 16) / 65535
 end
 
 -- Stored only if it may affect the delay, so that a fast host costs no memory.
@@ -30,26 +19,6 @@ local function learn_latency(known, latency_ms)
   local average = math.floor(before + WEIGHT * (latency_ms - before) + 0.5)
   local matters = 2 * limits.latency_factor * average > configured_delay(known)
   own.latency_ms = matters and configured_delay(known) > 0 and average or nil
-end
-
-local function note_incident(name, known, incident, latency_ms)
-  local own = known.own
-  own.clean = 0
-  if now_ms < (own.window_ends or 0) then return end
-  local base_ms = math.max(delay_of(known), latency_ms, LEAST_MS)
-  own.raised_ms = math.floor(math.min(longest_ms, 2 * base_ms * (1 + SPREAD * chance(name))))
-  own.window_ends = math.max(now_ms + math.max(own.raised_ms, WINDOW_MS), known.blocked_until)
-  own.incident = incident
-  count('incidents', 1)
-end
-
-local function note_clean(known)
-  local own = known.own
-  own.clean = (own.clean or 0) + 1
-  if own.clean < CLEAN then return end
-  own.clean, own.raised_ms = 0, math.floor(BACK * own.raised_ms)
-  if own.raised_ms > math.max(usual_delay(known), 2 * LEAST_MS) then return end
-  for _, name in ipairs(RAISED) do own[name] = nil end
 end
 
 -- Call it after `block`: the window lasts at least as long as the rest the host asked for.
