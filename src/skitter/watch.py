@@ -15,7 +15,7 @@ from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.warnings import LATE_S, find_warnings
-from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, wanted_workers
+from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, read_wish
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
@@ -49,7 +49,8 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
         default_factory=dict
     )  # how many of each kind are running
     silent_workers: int = 0  # stopped reporting without saying goodbye
-    wanted_workers: int | None = None  # per machine; 0: automatic, None: not set
+    wanted_workers: int | None = None  # in all; 0: automatic, None: not set
+    wanted_per_machine: bool = False  # that number is for each machine
     workers: Sequence[Heartbeat] = ()
     elapsed_s: float | None = None  # since the first of the running ones started
     bytes: int | None = None
@@ -105,7 +106,7 @@ class Watcher(msgspec.Struct):
             known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
-        workers = living(beats, now)
+        workers, wish = living(beats, now), await read_wish(frontier)
         began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
@@ -126,7 +127,8 @@ class Watcher(msgspec.Struct):
             **known.costs,
             processes=dict(Counter(one.kind for one in workers)),
             silent_workers=sum(now - one.at > LATE_S for one in beats),
-            wanted_workers=await wanted_workers(frontier),
+            wanted_workers=wish.workers if wish else None,
+            wanted_per_machine=bool(wish and wish.per_machine),
             workers=workers,
             elapsed_s=elapsed_s,
             log=list(known.log),

@@ -159,10 +159,10 @@ async def test_without_workers_their_number_is_blank_as_0_stands_for_automatic(
     await create_job(redis, "blank", options=rude())
     page = await desk.open("#/jobs/blank/pipeline")
     await expect(page.get_by_text("0 workers at work")).to_be_visible()
-    await expect(page.get_by_label("Max workers")).to_have_value("")
+    await expect(page.get_by_label("Workers wanted")).to_have_value("")
 
     await page.get_by_role("button", name="One worker more").click()
-    await expect(page.get_by_label("Max workers")).to_have_value("1")
+    await expect(page.get_by_label("Workers wanted")).to_have_value("1")
 
 
 async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
@@ -175,7 +175,7 @@ async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
     page = await desk.open("#/jobs/nodes/pipeline")
 
     await expect(page.get_by_text("1 Scrapy node at work: start and stop")).to_be_visible()
-    await expect(page.get_by_label("Max workers")).to_be_disabled()
+    await expect(page.get_by_label("Workers wanted")).to_be_disabled()
     await expect(page.get_by_role("button", name="One worker more")).to_be_disabled()
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import cast
 
 import msgspec
@@ -22,7 +22,14 @@ from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
+from skitter.frontier.admin.workers import (
+    Heartbeat,
+    Wish,
+    beat,
+    heartbeats,
+    live_machines,
+    set_wanted_workers,
+)
 from skitter.frontier.connection import connect
 from skitter.model import Request
 
@@ -126,6 +133,26 @@ def all_run(supervisor: Supervisor, number: int) -> bool:
 def pid_of(supervisor: Supervisor) -> int | None:
     processes = [child.process for child in supervisor.children._all if child.what == "worker"]
     return processes[0].pid if processes and processes[0] else None
+
+
+async def test_a_total_is_shared_out_and_one_fewer_is_one_fewer(busy):
+    """With three machines of two workers each, 5 once made 15."""
+    fleet = [make(busy, [], workers=2) for _ in range(3)]
+
+    def counts() -> list[int]:
+        return sorted(sum(child.running for child in one.children._all) for one in fleet)
+
+    async with AsyncExitStack() as stack:
+        for one in fleet:
+            await stack.enter_async_context(running(one))
+        await until(lambda: counts() == [2, 2, 2], what="all run")
+        await set_wanted_workers(busy, Wish(5))
+        await until(lambda: counts() == [1, 2, 2], what="one has stopped")
+        await set_wanted_workers(busy, Wish(2))
+        await until(lambda: counts() == [0, 1, 1], what="a machine may have none")
+        await set_wanted_workers(busy, Wish(1, per_machine=True))
+        await until(lambda: counts() == [1, 1, 1], what="each has one")
+    assert await live_machines(busy) == []
 
 
 async def test_the_leases_of_a_worker_that_dies_while_it_stops_are_reclaimed(busy):

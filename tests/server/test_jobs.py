@@ -33,7 +33,10 @@ async def test_the_number_of_workers_is_set_and_checked(web, frontier, job):
     done = await web.put(f"/api/jobs/{job}/workers", json={"workers": 3})
     bad = await web.put(f"/api/jobs/{job}/workers", json={"workers": -1})
 
-    assert done.json() == {"workers": 3}
+    seen = await web.put(f"/api/jobs/{job}/workers", json={"workers": 9, "preview": True})
+
+    assert done.json() == {"workers": 3, "per_machine": False, "machines": [], "says": ""}
+    assert seen.json()["workers"] == 9
     assert await wanted_workers(frontier) == 3
     assert (bad.status_code, bad.json()["field"]) == (422, "workers")
 

@@ -11,7 +11,12 @@ from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import new_job, open_job, purge_job
 from skitter.frontier.admin.workers import (
     MAX_WORKERS,
+    Change,
     Heartbeat,
+    Wish,
+    changes_by,
+    describe_changes,
+    live_machines,
     live_workers,
     set_wanted_workers,
 )
@@ -33,10 +38,21 @@ class Steered(msgspec.Struct, frozen=True):
     state: State
 
 
-class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Workers per machine; 0: automatic."""
+class Scaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Workers in all, or per machine; 0: automatic."""
 
     workers: int
+    per_machine: bool = False
+    preview: bool = False  # change nothing
+
+
+class Scaled(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted now, and what starts and stops for it."""
+
+    workers: int
+    per_machine: bool
+    machines: list[Change]
+    says: str
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,10 +139,20 @@ async def _steer(call: Call, state: State) -> Steered:
     return Steered(state)
 
 
-async def scale(call: Call, body: Wish) -> Wish:
-    """Set how many workers each machine runs; running fleets follow."""
+async def scale(call: Call, body: Scaling) -> Scaled:
+    """Set how many workers the job has; running machines share them out and follow. With `preview`,
+    only say what would start and stop."""
     if not 0 <= body.workers <= MAX_WORKERS:
         says = f"workers must be 1 to {MAX_WORKERS:,}, or 0 for automatic."
         raise Refusal(422, says, field="workers", hint="pause the job to stop all workers.")
-    await set_wanted_workers(await call.frontier(), body.workers)
-    return body
+    frontier, wish = await call.frontier(), Wish(body.workers, body.per_machine)
+    machines = await live_machines(frontier)
+    changes = changes_by(wish, await live_workers(frontier), machines)
+    if not body.preview:
+        await set_wanted_workers(frontier, wish)
+    return Scaled(
+        workers=wish.workers,
+        per_machine=wish.per_machine,
+        machines=changes,
+        says=describe_changes(changes),
+    )

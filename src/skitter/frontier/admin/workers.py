@@ -52,11 +52,33 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Store a heartbeat. Raises JobMissing for a job that is gone, and does not recreate it."""
     short = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
-    await frontier.home.beat(name=short.name, message=encode(short))
+    await frontier.home.beat(name=short.name, message=encode(short), supervises=0)
 
 
 async def leave(frontier: Frontier, name: str) -> None:
     await frontier.home.command("HDEL", "workers", name)
+
+
+async def report_machine(frontier: Frontier, heartbeat: Heartbeat) -> None:
+    """Store the heartbeat of a supervisor: what shares out the workers of a job must know of
+    machines without a worker, too."""
+    message = encode(heartbeat)
+    await frontier.home.beat(name=heartbeat.name, message=message, supervises=1)
+
+
+async def leave_machine(frontier: Frontier, name: str) -> None:
+    await frontier.home.command("HDEL", "machines", name)
+
+
+async def live_machines(frontier: Frontier) -> list[Heartbeat]:
+    now = await frontier.server_time()
+    return [one for one in await supervisors(frontier) if now - one.at < SILENCE_S]
+
+
+async def supervisors(frontier: Frontier) -> list[Heartbeat]:
+    """The last heartbeat of every supervisor, oldest first, including those gone silent."""
+    found = _read_beats(await frontier.home.command("HGETALL", "machines"))
+    return sorted(found, key=lambda one: (one.started_at, one.name))
 
 
 async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
@@ -66,7 +88,10 @@ async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
 
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     """The last heartbeat of every process, including those gone silent."""
-    raw = await frontier.home.command("HGETALL", "workers")
+    return _read_beats(await frontier.home.command("HGETALL", "workers"))
+
+
+def _read_beats(raw: dict[bytes, bytes]) -> list[Heartbeat]:
     beats = []
     for value in raw.values():
         with suppress(ValueError):  # from a release with another format
@@ -101,15 +126,85 @@ def living(beats: Sequence[Heartbeat], now: float) -> list[Heartbeat]:
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 
 
-async def set_wanted_workers(frontier: Frontier, number: int) -> None:
-    """Set how many workers supervisors run per machine; 0: as many as the work is worth."""
-    await frontier.home.control([("workers", number)], create=0)
+class Wish(msgspec.Struct, frozen=True):
+    """How many workers an operator wants."""
+
+    workers: int  # 0: as many as the work is worth
+    per_machine: bool = False  # else: in all, spread over the machines
+
+
+AUTO = Wish(0)
+
+
+async def set_wanted_workers(frontier: Frontier, wish: Wish) -> None:
+    """Supervisors follow at once."""
+    alone = wish.per_machine or not wish.workers
+    fields = [("fleet", "" if alone else wish.workers), ("workers", wish.workers if alone else "")]
+    await frontier.home.control(fields, create=0)
+
+
+async def read_wish(frontier: Frontier) -> Wish | None:
+    """None: not set, or not a number."""
+    fleet, alone = await frontier.home.command("HMGET", "control", "fleet", "workers")
+    if total := _number(fleet):
+        return Wish(total)
+    number = _number(alone)
+    return None if number is None else Wish(number, per_machine=number > 0)
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
-    """How many workers the operator wants; None: not set, or not a number."""
-    raw = await frontier.home.command("HGET", "control", "workers") or b""
+    """The number alone."""
+    wish = await read_wish(frontier)
+    return wish.workers if wish else None
+
+
+def _number(raw: bytes | None) -> int | None:
+    raw = raw or b""
     return min(int(raw), MAX_WORKERS) if raw.isdigit() and len(raw) < 16 else None
+
+
+def share_of(total: int, mine: str, names: Sequence[str]) -> int:
+    """What one of several supervisors runs of a total; the first ones take the rest. Every
+    supervisor computes the same. Pure."""
+    order = [*names] if mine in names else [*names, mine]
+    number, rest = divmod(total, len(order))
+    return number + (order.index(mine) < rest)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wish would do on one machine."""
+
+    host: str
+    running: int
+    becomes: int | None  # None: automatic
+
+
+def changes_by(
+    wish: Wish, beats: Sequence[Heartbeat], machines: Sequence[Heartbeat]
+) -> list[Change]:
+    """What would start and stop where. Both arguments are of live processes. Pure."""
+    names = [one.name for one in machines]
+    found = []
+    for host in dict.fromkeys(one.host for one in machines):
+        mine = [one.name for one in machines if one.host == host]
+        becomes = sum(
+            wish.workers if wish.per_machine else share_of(wish.workers, name, names)
+            for name in mine
+        )
+        running = sum(one.host == host and one.kind == "worker" for one in beats)
+        found.append(Change(host=host, running=running, becomes=becomes if wish.workers else None))
+    return found
+
+
+def describe_changes(changes: Sequence[Change]) -> str:
+    """`1 stops on web-3; 2 start on web-1`; empty if nothing does. Pure."""
+    parts = []
+    for one in changes:
+        more = 0 if one.becomes is None else one.becomes - one.running
+        if more:
+            verb = "start" if more > 0 else "stop"
+            parts.append(f"{abs(more):,} {verb}{'s' * (abs(more) == 1)} on {one.host}")
+    return "; ".join(parts)
 
 
 async def take_back(frontier: Frontier, client: str, *, seen: bool, why: str = "") -> int:
