@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from skitter.frontier.admin.eta import Bound, Survey, eta_s, survey_hosts
+from skitter.frontier.admin.items import oldest_item_at
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.admin.warnings import LATE_S, find_warnings
+from skitter.frontier.admin.sink import find_sink
+from skitter.frontier.admin.warnings import LATE_S, Sight, Trouble, find_troubles, find_warnings
 from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, read_wish
-from skitter.frontier.connection import Server
+from skitter.frontier.connection import Server, ServerFacts, inspect
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
 from skitter.model import State, Stats
@@ -38,6 +40,7 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     at: float
     remaining: int  # requests still to be fetched, as far as max_pages allows
     notes: Sequence[str] = ()  # warnings
+    troubles: Sequence[Trouble] = ()  # why the job needs somebody, the worst first
     pages_per_s: float = 0.0
     items_per_s: float = 0.0
     eta_s: float | None = None  # for what is queued; newly found links add to it
@@ -104,6 +107,9 @@ class Watcher(msgspec.Struct):
             known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
             known.spent = await read_counts(frontier)
             known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
+            known.nodes = await inspect(frontier.server)
+            known.sink = await find_sink(frontier) if stats.items else ""
+            known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
         workers, wish = living(beats, now), await read_wish(frontier)
@@ -119,6 +125,7 @@ class Watcher(msgspec.Struct):
             at=now,
             remaining=left,
             notes=known.notes,
+            troubles=find_troubles(known.sight(stats, beats, now), frontier.server.directory),
             pages_per_s=pages_per_s,
             items_per_s=items_per_s,
             eta_s=eta_s(left, pages_per_s, known.hosts.bound) if estimated else None,
@@ -179,6 +186,9 @@ class _Known(msgspec.Struct):
     hosts: Survey = msgspec.field(default_factory=Survey)
     spent: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
+    nodes: list[ServerFacts] = msgspec.field(default_factory=list)
+    sink: str = ""
+    oldest_item_at: float | None = None
     rates: Rates = msgspec.field(default_factory=Rates)
     log: deque[Event] = msgspec.field(default_factory=deque)
     _last: str = ""
@@ -186,6 +196,18 @@ class _Known(msgspec.Struct):
     def oldest_s(self, now: float) -> float | None:
         at = self.hosts.oldest_at
         return None if at is None else max(0.0, now - at)
+
+    def sight(self, stats: Stats, beats: Sequence[Heartbeat], now: float) -> Sight:
+        return Sight(
+            stats,
+            beats,
+            self.nodes,
+            now,
+            sink=self.sink,
+            last_page_at=self.spent.get("page_s", 0),
+            oldest_item_at=self.oldest_item_at if stats.items else None,
+            delay_s=self.hosts.bound.delay_s if self.hosts.bound else 0.0,
+        )
 
     @property
     def costs(self) -> dict[str, Any]:

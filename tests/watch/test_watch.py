@@ -11,7 +11,7 @@ from conftest import rude
 from skitter.frontier.admin.control import change_options, set_state
 from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.workers import Heartbeat, beat, set_wanted_workers
+from skitter.frontier.admin.workers import Heartbeat, Wish, beat, set_wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import record
 from skitter.metrics import Batch
@@ -46,7 +46,7 @@ async def test_a_look_has_the_counts_and_what_is_not_among_them(frontier, server
     await crawl(frontier, 1, items=2)
     await at_work(frontier)
     await at_work(frontier, "l", kind="loader")
-    await set_wanted_workers(frontier, 4)
+    await set_wanted_workers(frontier, Wish(4))
 
     look = await Watcher(server).look_at(frontier)
 

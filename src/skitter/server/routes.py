@@ -88,6 +88,6 @@ ROUTES: tuple[Route, ...] = (
     # --- live
     Route("GET", "/api/events", events.events, media=events.MEDIA, knows_away=True),
     # --- the server itself
-    Route("GET", "/metrics", meta.metrics, media="text/plain"),
+    Route("GET", "/metrics", meta.metrics, media="text/plain", knows_away=True),
     Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),
 )
