@@ -17,7 +17,16 @@ from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.sink import find_sink
 from skitter.frontier.admin.warnings import LATE_S, Sight, Trouble, find_troubles, find_warnings
-from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, read_wish
+from skitter.frontier.admin.workers import (
+    FETCHING,
+    Heartbeat,
+    Machine,
+    heartbeats,
+    living,
+    machines_of,
+    read_wish,
+    supervisors,
+)
 from skitter.frontier.connection import Server, ServerFacts, inspect
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
@@ -55,6 +64,8 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     wanted_workers: int | None = None  # in all; 0: automatic, None: not set
     wanted_per_machine: bool = False  # that number is for each machine
     workers: Sequence[Heartbeat] = ()
+    silent: Sequence[Heartbeat] = ()  # the last words of those that fell silent
+    machines: Sequence[Machine] = ()
     elapsed_s: float | None = None  # since the first of the running ones started
     bytes: int | None = None
     proxy_money: float | None = None
@@ -65,6 +76,11 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     def fetching(self) -> int:
         """How many workers fetch pages."""
         return sum(one.kind in FETCHING for one in self.workers)
+
+
+def without_processes(look: Overview) -> Overview:
+    """For lists of jobs."""
+    return msgspec.structs.replace(look, workers=(), silent=(), machines=())
 
 
 FindBad = Callable[[Frontier], Awaitable[list[str]]]
@@ -116,6 +132,8 @@ class Watcher(msgspec.Struct):
         began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
+        machines = machines_of(beats, await supervisors(frontier), now)
+        sight = known.sight(stats, beats, machines, now)
         left = remaining(stats, frontier.options.limits.max_pages)
         moving = stats.state in (State.RUNNING, State.DRAINING) and not stats.finished and left
         estimated = moving and elapsed_s is not None and elapsed_s >= WARM_UP_S
@@ -125,7 +143,7 @@ class Watcher(msgspec.Struct):
             at=now,
             remaining=left,
             notes=known.notes,
-            troubles=find_troubles(known.sight(stats, beats, now), frontier.server.directory),
+            troubles=find_troubles(sight, frontier.server.directory),
             pages_per_s=pages_per_s,
             items_per_s=items_per_s,
             eta_s=eta_s(left, pages_per_s, known.hosts.bound) if estimated else None,
@@ -134,6 +152,8 @@ class Watcher(msgspec.Struct):
             **known.costs,
             processes=dict(Counter(one.kind for one in workers)),
             silent_workers=sum(now - one.at > LATE_S for one in beats),
+            silent=[one for one in beats if now - one.at > LATE_S],
+            machines=machines,
             wanted_workers=wish.workers if wish else None,
             wanted_per_machine=bool(wish and wish.per_machine),
             workers=workers,
@@ -197,7 +217,9 @@ class _Known(msgspec.Struct):
         at = self.hosts.oldest_at
         return None if at is None else max(0.0, now - at)
 
-    def sight(self, stats: Stats, beats: Sequence[Heartbeat], now: float) -> Sight:
+    def sight(
+        self, stats: Stats, beats: Sequence[Heartbeat], machines: Sequence[Machine], now: float
+    ) -> Sight:
         return Sight(
             stats,
             beats,
@@ -207,6 +229,7 @@ class _Known(msgspec.Struct):
             last_page_at=self.spent.get("page_s", 0),
             oldest_item_at=self.oldest_item_at if stats.items else None,
             delay_s=self.hosts.bound.delay_s if self.hosts.bound else 0.0,
+            machines=machines,
         )
 
     @property

@@ -28,10 +28,15 @@ from skitter.frontier.admin.workers import (
     beat,
     heartbeats,
     live_machines,
+    log_lost_machines,
+    report_machine,
     set_wanted_workers,
+    supervisors,
+    take_back,
 )
 from skitter.frontier.connection import connect
 from skitter.model import Request
+from skitter.watch import Watcher
 
 STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -304,3 +309,38 @@ async def test_what_workers_of_an_earlier_run_held_is_handed_out_again_at_once(b
     assert said[0].endswith("is gone; 1 request returned to the queue.")
     assert [one.url for one in (await busy.lease(5)).leases] == [lease.url]
     assert [one.name for one in await heartbeats(busy)] == ["elsewhere"]
+
+
+async def test_a_machine_that_is_lost_is_named_with_what_it_held_and_what_came_of_it(busy, clock):
+    """Its workers are gone with it: another supervisor says so."""
+    now, here = await busy.server_time(), socket.gethostname()
+    await busy.lease(1)
+    head = Heartbeat(name="head", host=here, pid=1, kind="supervisor", started_at=1, at=now - 20)
+    worker = Heartbeat(name="w", host=here, pid=2, started_at=1, at=now - 20, active=1)
+    await report_machine(busy, head)
+    await beat(busy, worker)
+
+    await log_lost_machines(busy, "other")
+    await log_lost_machines(busy, "other")
+    look = await Watcher(busy.server).look_at(busy)
+    [machine] = look.machines
+    assert (machine.host, machine.is_lost) == (here, True)
+    assert machine.note == "it held 1 URL, which go to others when their leases end"
+    assert [one.name for one in look.silent] == ["w"]
+    lost = look.troubles[-1]
+    assert lost.kind == "machine lost"
+    assert lost.says == f"{here} has been silent for 20 s: {machine.note}"
+
+    await take_back(busy, busy.client, seen=False)
+    await log_lost_machines(busy, "other")
+    [machine] = (await Watcher(busy.server).look_at(busy)).machines
+    assert machine.note == "it held 1 URL, and all have gone back to the queue"
+    said = [event.text for event in await read_log(busy)]
+    assert [text.partition("; ")[0] for text in said] == [
+        f"machine {here} is lost: silent for 20 s"
+    ] * 2
+
+    again = msgspec.structs.replace(head, name="again", at=now + 60)
+    await report_machine(busy, again)
+    await log_lost_machines(busy, "other")
+    assert [one.name for one in await supervisors(busy)] == ["again"]

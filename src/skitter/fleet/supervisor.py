@@ -21,6 +21,7 @@ from skitter.frontier.admin.workers import (
     Heartbeat,
     Wish,
     leave_machine,
+    log_lost_machines,
     read_wish,
     report_machine,
     share_of,
@@ -76,6 +77,8 @@ class Membership:
             one.name for one in await supervisors(self.frontier) if now - one.at < SILENCE_S
         ]
         self._reported_at = time.monotonic()
+        if self._names[:1] == [self.name]:
+            await log_lost_machines(self.frontier, self.name)
 
     async def share(self) -> Wish | None:
         """The operator's wish as far as it is ours; None: there is none."""

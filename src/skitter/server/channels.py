@@ -16,6 +16,7 @@ import msgspec
 from skitter.errors import SkitterError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
+from skitter.watch import without_processes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -137,7 +138,7 @@ class Channel:
     async def _look(self) -> bytes:
         if not self.job:
             looks = await self.watcher.look_at_all(lambda _: None)
-            return self._news("jobs", [msgspec.structs.replace(one, workers=()) for one in looks])
+            return self._news("jobs", [without_processes(one) for one in looks])
         frontier = await open_job(self.watcher.server, self.job)
         look = await self.watcher.look_at(frontier)
         return self._news("overview", look) + await self._read_log(frontier, look.at)

@@ -27,7 +27,7 @@ from skitter.server.query import Query
 from skitter.server.route import Rows
 from skitter.settings import Layout
 from skitter.sinks.destination import remove_store
-from skitter.watch import Overview
+from skitter.watch import Overview, without_processes
 
 log = logging.getLogger("skitter.server")
 
@@ -79,7 +79,7 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 async def all_jobs(call: Call) -> Rows[Overview]:
     """The jobs on this server, without their workers."""
     looks = await call.site.watcher.look_at_all(log.warning)
-    return Rows(rows=[msgspec.structs.replace(look, workers=()) for look in looks])
+    return Rows(rows=[without_processes(look) for look in looks])
 
 
 async def job(call: Call) -> Overview:

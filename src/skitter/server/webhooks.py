@@ -34,6 +34,7 @@ from skitter.frontier.admin.log import log as log_event
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.warnings import TroubleKind
 from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
+from skitter.frontier.admin.workers import log_lost_machines
 from skitter.frontier.wire import side_by_side
 from skitter.model import Request
 from skitter.redact import redact_text
@@ -175,6 +176,7 @@ class Sender:
         await for_each_job(self.server, look, partial(log.debug, "webhooks of %s: %s"))
 
     async def look_at(self, frontier: Frontier) -> None:
+        await log_lost_machines(frontier, self.name)
         hooks = await store.list_webhooks(frontier)
         self._hooks.pop(frontier.job, None)
         if not hooks or not await store.hold_lease(frontier, self.name):
@@ -248,7 +250,7 @@ class Message(NamedTuple):
 
 
 def _body(one: Delivery, said: _Said, look: Overview) -> bytes:
-    overview = msgspec.structs.replace(look, workers=(), log=())
+    overview = msgspec.structs.replace(look, workers=(), silent=(), log=())
     detail = shorten(said.detail, 2000)
     head: dict[str, Any] = {"id": one.id, "on": one.on, "job": look.job, "at": said.at or look.at}
     return msgspec.json.encode({**head, "detail": detail, "overview": overview})

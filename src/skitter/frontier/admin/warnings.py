@@ -13,13 +13,13 @@ from skitter.frontier.seen import seen_set
 from skitter.frontier.wire import side_by_side
 from skitter.model import State
 from skitter.redact import redact
-from skitter.report import some
+from skitter.report import duration, some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skitter.frontier.admin.workers import Heartbeat
+    from skitter.frontier.admin.workers import Heartbeat, Machine
     from skitter.frontier.connection import ServerFacts
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
@@ -57,12 +57,26 @@ class Sight(NamedTuple):
     last_page_at: float = 0.0  # 0: never
     oldest_item_at: float | None = None
     delay_s: float = 0.0  # of the slowest host
+    machines: Sequence[Machine] = ()
 
 
 def find_troubles(sight: Sight, directory: Path | None = None) -> list[Trouble]:
     """Pure."""
     found = (_full(sight, directory), _no_workers(sight), _output_away(sight), _stuck(sight))
-    return [one for one in found if one]
+    return [*(one for one in found if one), *_lost(sight)]
+
+
+def _lost(sight: Sight) -> list[Trouble]:
+    lost = [] if sight.stats.finished else [one for one in sight.machines if one.is_lost]
+    return [
+        Trouble(
+            kind="machine lost",
+            says=f"{one.host} has been silent for {duration(sight.now - one.at)}"
+            + (f": {one.note}" if one.note else ""),
+            command=f"skitter logs {sight.stats.job} --worker {one.host}",
+        )
+        for one in lost
+    ]
 
 
 def _full(sight: Sight, directory: Path | None) -> Trouble | None:

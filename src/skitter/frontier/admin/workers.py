@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from skitter.errors import SkitterError
+from skitter.frontier.admin.log import log
+from skitter.frontier.client import name_of_host
 from skitter.frontier.wire import cut, decode, encode, side_by_side
+from skitter.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 EVENTS_LATELY = 1000
 #: A worker that has been silent for this long is gone.
 SILENCE_S = 15.0
+#: A machine that has been silent for this long will not come back.
+FORGET_S = 3600.0
 #: An upper bound, whatever the server says.
 MAX_WORKERS = 1000
 
@@ -124,6 +130,98 @@ def living(beats: Sequence[Heartbeat], now: float) -> list[Heartbeat]:
     """The heartbeats that are recent enough. Pure."""
     alive = [one for one in beats if now - one.at < SILENCE_S]
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
+
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that works on a job, or did until it fell silent."""
+
+    host: str
+    at: float  # when it was last heard
+    is_lost: bool  # no process on it has reported for SILENCE_S
+    workers: int = 0  # processes that fetch
+    loaders: int = 0
+    pages: int = 0
+    active: int = 0  # requests in flight
+    memory_mb: float = 0.0
+    note: str = ""  # what it held when it was lost, and what came of it
+
+
+def machines_of(
+    beats: Sequence[Heartbeat], heads: Sequence[Heartbeat], now: float
+) -> list[Machine]:
+    """By name, lost ones first. `heads`: the supervisors. Pure."""
+    found = []
+    for host in {one.host for one in (*beats, *heads)}:
+        here = [one for one in beats if one.host == host]
+        chiefs = [one for one in heads if one.host == host]
+        at = max(one.at for one in (*here, *chiefs))
+        is_lost = now - at >= SILENCE_S
+        alive = living(here, now)
+        found.append(
+            Machine(
+                host=host,
+                at=at,
+                is_lost=is_lost,
+                workers=sum(one.kind in FETCHING for one in alive),
+                loaders=sum(one.kind == "loader" for one in alive),
+                pages=sum(one.pages for one in alive),
+                active=sum(one.active for one in alive),
+                memory_mb=sum(one.memory_mb for one in alive),
+                note=max((one.note for one in chiefs), default="") if is_lost else "",
+            )
+        )
+    return sorted(found, key=lambda one: (not one.is_lost, one.host))
+
+
+async def note_lost_machines(frontier: Frontier) -> list[str]:
+    """Note what a machine that fell silent held, and later what came of it; returns what is new,
+    for the log. Machines that are silent for FORGET_S are forgotten."""
+    now, heads = await frontier.server_time(), await supervisors(frontier)
+    alive = {one.host for one in heads if now - one.at < SILENCE_S}
+    news = []
+    for one in heads:
+        silent_s = now - one.at
+        if silent_s >= SILENCE_S and (one.host in alive or silent_s > FORGET_S):
+            await leave_machine(frontier, one.name)  # it is back, or will not come back
+        elif silent_s >= SILENCE_S and not one.note.endswith(RETURNED):
+            held = await _count_held(frontier, one.host)
+            before = re.match(r"it held ([\d,]+) URLs?", one.note)
+            if before and held:
+                continue
+            note = before[0] if before else f"it held {some(held, 'URL')}"
+            note += RETURNED if not held else ", which go to others when their leases end"
+            await report_machine(frontier, msgspec.structs.replace(one, note=note))
+            news.append(f"machine {one.host} is lost: silent for {silent_s:.0f} s; {note}")
+    return news
+
+
+async def log_lost_machines(frontier: Frontier, who: str) -> None:
+    for text in await note_lost_machines(frontier):
+        await log(frontier, "error", who, text)
+
+
+RETURNED = ", and all have gone back to the queue"
+
+
+async def _count_held(frontier: Frontier, host: str) -> int:
+    """How many leases the processes of a machine have, by the names in their tokens."""
+    name = re.escape(name_of_host(host)).encode()
+    ours = re.compile(name + rb"-\d+-[0-9a-f]{8}\.")
+    held = 0
+    for shard in frontier.shards:
+        cursor = 0
+        while True:
+            cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", 500)
+            held += sum(ours.match(token) is not None for token in holders.values())
+            if not int(cursor):
+                break
+    return held
+
+
+# --- how many there should be ---------------------------------------------------------------------
 
 
 class Wish(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ export class DataTable {
         const isPlain = column.fixed || column.kind === "actions";
         const label = column.label || h("span", { class: "unseen" }, "Actions");
         const inside = isPlain ? label : h("button", { onclick: () => this.#sortBy(column) }, label);
-        const head = h("th", { scope: "col", class: column.kind === "number" ? "number" : null }, inside);
+        const head = h("th", { scope: "col", class: ["number", "optional"].includes(column.kind) ? column.kind : null }, inside);
         this.#mark(head, column);
         return head;
     }
