@@ -498,3 +498,37 @@ async def test_a_machine_that_is_lost_is_on_the_page_that_the_overview_links_to(
     await expect(machines.last.locator(".pill")).to_have_text("at work")
     workers = page.get_by_role("region", name="Workers").locator("tbody tr")
     await expect(workers.first).to_contain_text("web-2-7-b")
+
+
+async def test_hosts_that_are_not_on_the_page_are_found(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "wide", options=rude())
+    await frontier.add([Request(f"http://h{number:04}.test/") for number in range(700)])
+    page = await desk.open("#/jobs/wide/hosts?sort=host")
+    await expect(page.locator("tbody tr")).to_have_count(100)
+    await expect(page.get_by_text("100 of 700 hosts")).to_be_visible()
+
+    await page.get_by_role("button", name="Show more").click()
+    await expect(page.locator("tbody tr")).to_have_count(300)
+    await page.get_by_label("Filter by host").fill("h0666")
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await expect(page.locator("tbody")).to_contain_text("h0666.test")
+
+
+async def test_one_failing_line_is_one_group_of_dead_letters_and_pages_follow(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await create_job(redis, "failing", options=rude())
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(230)])
+    for at, lease in enumerate((await frontier.lease(230)).leases):
+        error = f"handler book failed: ValueError: row {at} is bad (shop.py:33: int(text))"
+        await frontier.bury([Failure(lease=lease, error=error)])
+    page = await desk.open("#/jobs/failing/dead")
+    groups = page.get_by_role("region", name="Dead letters by reason").locator("tbody tr")
+    await expect(groups).to_have_count(1)
+    await expect(groups).to_contain_text("handler book failed: ValueError (shop.py:33: int(text))")
+    await expect(groups).to_contain_text("for example: ")
+    await expect(groups).to_contain_text("230")
+    letters = page.get_by_role("region", name="Dead letters", exact=True).locator("tbody tr")
+    await expect(letters).to_have_count(200)
+    await page.get_by_role("button", name="Show more").click()
+    await expect(letters).to_have_count(230)

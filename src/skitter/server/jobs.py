@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -23,7 +24,7 @@ from skitter.frontier.admin.workers import (
 from skitter.model import State
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
-from skitter.server.query import Query
+from skitter.server.query import Limit, Query, Search
 from skitter.server.route import Rows
 from skitter.settings import Layout
 from skitter.sinks.destination import remove_store
@@ -76,10 +77,30 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
     removed_keys: int
 
 
-async def all_jobs(call: Call) -> Rows[Overview]:
+class Workers(Search, frozen=True, kw_only=True):
+    """All of them, if there are no more than 1,000."""
+
+    limit: Limit = 1000
+
+
+class Jobs(Search, frozen=True, kw_only=True):
+    """`sort`: by name, or with those that need somebody first. `search` finds states, too."""
+
+    sort: Literal["job", "worst"] = "job"
+    limit: Limit = 1000
+
+
+async def all_jobs(call: Call, query: Jobs) -> Rows[Overview]:
     """The jobs on this server, without their workers."""
     looks = await call.site.watcher.look_at_all(log.warning)
-    return Rows(rows=[without_processes(look) for look in looks])
+    found = [one for one in looks if query.fits(one.job, one.status, *_kinds(one))]
+    if query.sort == "worst":
+        found.sort(key=lambda one: (not one.troubles, one.finished, one.job))
+    return query.page([without_processes(one) for one in found])
+
+
+def _kinds(look: Overview) -> list[str]:
+    return [one.kind for one in look.troubles]
 
 
 async def job(call: Call) -> Overview:
@@ -109,9 +130,10 @@ async def purge(call: Call, query: Confirmation) -> Purged:
     return Purged(job=name, removed_keys=await purge_job(frontier, meanwhile=remove_rows))
 
 
-async def workers(call: Call) -> Rows[Heartbeat]:
-    """The running workers and loaders."""
-    return Rows(rows=await live_workers(await call.frontier()))
+async def workers(call: Call, query: Workers) -> Rows[Heartbeat]:
+    """The running workers and loaders. `search` finds names, machines and kinds."""
+    alive = await live_workers(await call.frontier())
+    return query.page([one for one in alive if query.fits(one.name, one.host, one.kind)])
 
 
 async def pause(call: Call) -> Steered:

@@ -26,6 +26,7 @@ class Rows(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     rows: list[T]
     next: str | None = None
+    total: int | None = None  # how many match, where that is counted
 
 
 class Removed(msgspec.Struct, frozen=True):
