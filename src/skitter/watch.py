@@ -52,7 +52,8 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     troubles: Sequence[Trouble] = ()  # why the job needs somebody, the worst first
     pages_per_s: float = 0.0
     items_per_s: float = 0.0
-    eta_s: float | None = None  # for what is queued; newly found links add to it
+    found_per_s: float = 0.0  # new URLs
+    eta_s: float | None = None  # for what is known; what is found meanwhile adds to it
     bound: Bound | None = None  # the host that will finish last, if its delay matters
     #: The longest wait among the requests that are next at their host, of the first 5,000 hosts of
     #: each shard.
@@ -146,6 +147,7 @@ class Watcher(msgspec.Struct):
             troubles=find_troubles(sight, frontier.server.directory),
             pages_per_s=pages_per_s,
             items_per_s=items_per_s,
+            found_per_s=known.rates.found_per_s,
             eta_s=eta_s(left, pages_per_s, known.hosts.bound) if estimated else None,
             bound=known.hosts.bound,
             oldest_pending_s=known.oldest_s(now) if stats.pending else None,
@@ -171,17 +173,19 @@ class _Count(NamedTuple):
     at: float
     pages: int
     items: int
+    seen: int = 0
 
 
 class Rates(msgspec.Struct):
     """Pages and items per second, over a window that ends now."""
 
+    found_per_s: float = 0.0  # new URLs, over the same window
     _counts: deque[_Count] = msgspec.field(default_factory=deque)
 
     def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
         """Without an earlier count, use the workers' pages since they started, and the overall
         number of items per page."""
-        last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected)
+        last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected, stats.seen)
         counts = self._counts
         if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
             counts.clear()  # the job was recreated, or this watcher slept
@@ -189,6 +193,7 @@ class Rates(msgspec.Struct):
         while len(counts) > 2 and counts[1].at <= now - WINDOW_S:
             counts.popleft()
         first, passed_s = counts[0], now - counts[0].at
+        self.found_per_s = max(0.0, (last.seen - first.seen) / passed_s) if passed_s >= 0.9 else 0.0
         if passed_s >= 0.9:
             pages_per_s = (last.pages - first.pages) / passed_s
             return pages_per_s, max(0.0, (last.items - first.items) / passed_s)

@@ -532,3 +532,16 @@ async def test_one_failing_line_is_one_group_of_dead_letters_and_pages_follow(
     await expect(letters).to_have_count(200)
     await page.get_by_role("button", name="Show more").click()
     await expect(letters).to_have_count(230)
+
+
+async def test_every_state_of_a_url_is_in_the_bar(desk: Desk, redis: Server) -> None:
+    """587 URLs that were held were missing from it."""
+    frontier = await create_job(redis, "budgeted", options=rude(max_pages_per_host=2))
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(5)])
+    for _ in range(2):
+        [lease] = (await frontier.lease(1)).leases
+        await frontier.complete([Completion(lease=lease)])
+    assert (await frontier.stats()).shelved == 3
+    page = await desk.open("#/jobs")
+    bar = page.locator("tbody tr").filter(has_text="budgeted").get_by_role("img")
+    await expect(bar).to_have_attribute("aria-label", "2 done, 3 over their host's budget")

@@ -117,6 +117,20 @@ async def test_an_exclusion_is_previewed_checked_kept_and_removed(web, frontier,
         assert [row["value"] for row in rows if row["name"] == "exclude"] == [value]
 
 
+async def test_a_longer_delay_is_previewed_with_the_time_that_it_takes(web, frontier, job):
+    """0.3 s to 30 s was said to affect nothing."""
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(100)])
+    await frontier.add([Request("http://b.test/")])
+    path = f"/api/jobs/{job}/settings/preview"
+
+    [effect] = (await web.post(path, json={"delay_s": 30})).json()["rows"]
+    assert (effect["option"], effect["becomes"], effect["urls"]) == ("delay_s", 30, 101)
+    assert "would take at least 50 min, as a.test has 100 of them; now," in effect["says"]
+    assert (await web.post(path, json={"delay_s": frontier.options.politeness.delay_s})).json()[
+        "rows"
+    ] == []
+
+
 @pytest.mark.timeout(30)
 async def test_no_token_hangs_the_server_with_a_pattern(client_with, web, frontier, job):
     await frontier.add([Request(f"http://a.test/{'a' * 5000}!")])

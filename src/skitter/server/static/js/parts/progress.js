@@ -1,7 +1,7 @@
 /** The crawl's progress: one bar, split by the state of its URLs. */
 
 import { h, set, View } from "../dom.js";
-import { count, roughly } from "../format.js";
+import { count, timeLeft } from "../format.js";
 
 /** Every state of a URL, so that the bar is the whole crawl. The last ones are shown only if there are any. */
 const PARTS = [
@@ -66,9 +66,8 @@ export function progress({ isShort = false } = {}) {
     return { element, show: (overview) => view.show(overview) };
 }
 
-function left({ eta_s: eta, finished }) {
-    if (finished || eta === null || eta === undefined) return "";
-    return `${roughly(eta)} left`;
+function left(overview) {
+    return overview.finished ? "" : timeLeft(overview);
 }
 
 function share(part, overview) {

@@ -1,7 +1,7 @@
 /** The four cards of the overview: a question, its answer in large type, and the facts behind it. */
 
 import { h, View } from "../dom.js";
-import { bytes, count, duration, money, NONE, percent, rate, roughly, some } from "../format.js";
+import { bytes, count, duration, money, NONE, percent, rate, some, timeLeft } from "../format.js";
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
 import { limitOf } from "./bound.js";
@@ -34,7 +34,7 @@ export function movingCard(view) {
                 view.text(({ items_per_s }) => `${rate(items_per_s ?? 0)}/s`),
             ),
         ),
-        fact("Time left", view.text(left)),
+        fact("Time left", view.text(left), { wide: true }),
         fact(
             "Running for",
             view.text(({ elapsed_s }) => (elapsed_s ? duration(Math.round(elapsed_s)) : NONE)),
@@ -68,8 +68,8 @@ function pace({ state, pages_per_s: pages, workers, pending }) {
     return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is at work";
 }
 
-function left({ eta_s: eta }) {
-    return eta === null || eta === undefined ? NONE : roughly(eta);
+function left(overview) {
+    return timeLeft(overview) || NONE;
 }
 
 function bound(overview) {
