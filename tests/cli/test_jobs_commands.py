@@ -478,6 +478,7 @@ def test_an_export_that_cannot_be_made_leaves_the_old_file(skitter, job, tmp_pat
 )
 def test_a_reader_that_leaves_ends_the_command_quietly(skitter, job, server_url, words):
     skitter("push", job, "https://a.test/")
+    skitter("pause", job)  # it needs nobody
     if "logs" in words:
         asyncio.run(_log_a_lot(server_url, job))
     command = f"set -o pipefail; {sys.executable} -m skitter {words.format(job=job)} | head -1"

@@ -92,7 +92,11 @@ class Jobs(Search, frozen=True, kw_only=True):
 
 async def all_jobs(call: Call, query: Jobs) -> Rows[Overview]:
     """The jobs on this server, without their workers."""
-    looks = await call.site.watcher.look_at_all(log.warning)
+    looks = [
+        one
+        for one in await call.site.watcher.look_at_all(log.warning)
+        if call.token.may_see(one.job)
+    ]
     found = [one for one in looks if query.fits(one.job, one.status, *_kinds(one))]
     if query.sort == "worst":
         found.sort(key=lambda one: (not one.troubles, one.finished, one.job))
@@ -111,6 +115,9 @@ async def job(call: Call) -> Overview:
 async def create(call: Call, body: NewJob) -> Overview:
     """Create a job. Runs keep the options given here."""
     layout = Layout(shards=body.shards)
+    if not call.token.may_see(body.job):
+        jobs = ", ".join(call.token.jobs)
+        raise Refusal(403, f"your token is for the jobs {jobs}.", field="job")
     frontier = await new_job(call.site.server, body.job, changes=body.options, layout=layout)
     return await call.site.watcher.look_at(frontier)
 
