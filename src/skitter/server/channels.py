@@ -47,9 +47,7 @@ class Hub:
     channels: dict[str, Channel] = field(default_factory=dict)
 
     @contextmanager
-    def listening(
-        self, job: str, only: tuple[str, ...] = ()
-    ) -> Iterator[tuple[Channel, Listener]]:
+    def listening(self, job: str, only: tuple[str, ...] = ()) -> Iterator[tuple[Channel, Listener]]:
         """The first listener starts the job's reader, and the last one stops it. `only`: patterns
         of the jobs in the list of all."""
         name = job or "\n".join(only)  # which no job has in its name
