@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from skitter.frontier.admin.eta import Bound, Survey, eta_s, survey_hosts
-from skitter.frontier.admin.items import oldest_item_at
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.admin.sink import find_sink
+from skitter.frontier.admin.sink import find_sink, oldest_item_at
 from skitter.frontier.admin.warnings import LATE_S, Sight, Trouble, find_troubles, find_warnings
 from skitter.frontier.admin.workers import (
     FETCHING,

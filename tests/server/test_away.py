@@ -6,6 +6,8 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -17,7 +19,7 @@ from server.test_events import first, listening
 from skitter.frontier.admin.log import log
 from skitter.frontier.connection import Server, connect
 from skitter.server import channels, presence
-from waiting import until_async
+from waiting import Child, until_async
 
 
 @pytest.fixture
@@ -124,3 +126,14 @@ async def test_metrics_go_on_while_redis_is_away_and_say_how_old_they_are(web, p
     assert f"skitter_figures_timestamp_seconds {read_at}" in before or float(read_at) > 0
     for name in ("server_memory_bytes", "server_writes_ok"):
         assert f'\nskitter_{name}{{node="0"}} ' in after
+
+
+def test_status_says_what_it_waits_for(private, send):
+    """It was silent for 30 s."""
+    send(signal.SIGSTOP)
+    words = [sys.executable, "-m", "skitter", "status", "--redis", private.url]
+    with Child(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as status:
+        assert status.stderr
+        assert status.stderr.readline() == f"Waiting for {private.url} ...\n"
+        send(signal.SIGCONT)
+        assert status.wait() == 0

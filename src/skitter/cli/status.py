@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.app import open_server
 from skitter.cli import garbage
-from skitter.cli.output import emit_json, emit_line, grid, pairs, print_progress, say
+from skitter.cli.output import (
+    emit_json,
+    emit_line,
+    grid,
+    pairs,
+    print_progress,
+    say,
+    waiting_for,
+)
 from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.sync import pause, run_sync
+from skitter.redact import redact
 from skitter.report import duration, excluded, some
 from skitter.settings import find_server
 from skitter.watch import Watcher
@@ -38,9 +47,11 @@ def show_status(
 ) -> None:
     """One look needs no event loop, whose import takes longer. With many jobs, each look is faster
     in a loop."""
-    work = _look(find_server(redis, directory), job, watch=watch, as_json=as_json)
+    where = find_server(redis, directory)
+    work = _look(where, job, watch=watch, as_json=as_json)
     if not watch:
-        run_sync(work)
+        with waiting_for(redact(where.redis_url) if where.redis_url else "the embedded server"):
+            run_sync(work)
         return
     import uvloop
 

@@ -45,3 +45,16 @@ def sentinel_client(url: str, *, make: Any, **options: Any) -> Any:
         password=unquote(parts.password) if parts.password else None,
         **options,
     )
+
+
+def cluster_nodes(url: str) -> tuple[str, list[tuple[str, int]]]:
+    """redis+cluster://[user:password@]host:port[,host:port...]: the URL of the first node for
+    redis-py, and the other nodes, which are asked if that one does not answer."""
+    parts = urlsplit(url)
+    login, at, hosts = parts.netloc.rpartition("@")
+    first, *others = hosts.split(",")
+    nodes = []
+    for node in others:
+        host, _, port = node.rpartition(":") if re.search(r":\d+$", node) else (node, "", "")
+        nodes.append((host.strip("[]"), int(port or 6379)))
+    return parts._replace(scheme="redis", netloc=f"{login}{at}{first}").geturl(), nodes

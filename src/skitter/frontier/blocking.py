@@ -6,10 +6,17 @@ from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from skitter.frontier.addresses import SCHEMES, bad_address, check_database, sentinel_client
+from skitter.frontier.addresses import (
+    SCHEMES,
+    bad_address,
+    check_database,
+    cluster_nodes,
+    sentinel_client,
+)
 
 #: The base of all errors of such a client.
 RedisProblem = redis.RedisError
@@ -32,7 +39,9 @@ def blocking_client(
         if scheme == "redis+sentinel":
             return sentinel_client(url, make=Sentinel, **options)
         if scheme == "redis+cluster":
-            return redis.RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+            first, others = cluster_nodes(url)
+            nodes = [ClusterNode(host, port) for host, port in others]
+            return redis.RedisCluster.from_url(first, startup_nodes=nodes or None, **options)
         if scheme in SCHEMES:
             check_database(url)
             return redis.Redis.from_url(url, **options)

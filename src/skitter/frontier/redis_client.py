@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any
 import redis.exceptions as problems
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
-from skitter.frontier.addresses import GIVEN, bad_address, check_database, sentinel_client
+from skitter.frontier.addresses import (
+    GIVEN,
+    bad_address,
+    check_database,
+    cluster_nodes,
+    sentinel_client,
+)
 from skitter.frontier.packing import pack, pack_script
 
 if TYPE_CHECKING:
@@ -30,7 +37,9 @@ def redis_client(
     once = Retry(NoBackoff(), 0)
     try:
         if scheme == "redis+cluster":
-            cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+            first, others = cluster_nodes(url)
+            nodes = [ClusterNode(host, port) for host, port in others]
+            cluster = RedisCluster.from_url(first, startup_nodes=nodes or None, **options)
             return _watch_cluster(cluster, connections)
         if scheme == "redis+sentinel":
             master = sentinel_client(url, make=Sentinel, retry=once, **options)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from functools import partial
+from heapq import nlargest
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skitter.frontier.admin.eta import survey_hosts
-from skitter.frontier.admin.items import oldest_item_at
 from skitter.frontier.admin.jobs import for_each_job, open_job
+from skitter.frontier.admin.sink import oldest_item_at
 from skitter.frontier.admin.workers import (
     FETCHING,
     Heartbeat,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Per job; the rest share one row. A series for every host would overload Prometheus.
 TOP_HOSTS: Final = 20
+#: Jobs with histograms, hosts and routes: those that did a page last.
+TOP_JOBS: Final = 50
 MAX_WORKERS: Final = 200
 
 #: Counters: name, its name in the catalogue, help text, divisor.
@@ -110,7 +113,8 @@ def families(jobs: list[_Job]) -> list[Family]:
 
 
 def _families(jobs: list[_Job], nodes: list[_Node], free: int | None) -> list[Family]:
-    about = [*_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)]
+    busy = _busiest(jobs)
+    about = [*_counters(jobs), *_histograms(busy), *_tables(busy), *_gauges(jobs)]
     return [_build(), *_server(nodes, free), *about, *_processes(jobs)]
 
 
@@ -157,6 +161,13 @@ def _build() -> Family:
     family = Family("build_info", "gauge", "The release of this server.")
     family.add(1, version=version("skitter"))
     return family
+
+
+def _busiest(jobs: list[_Job]) -> list[_Job]:
+    """Those whose histograms, hosts and routes are exposed: they are 9 KB of each job."""
+    is_open = [job for job in jobs if not job.stats.finished]
+    top = nlargest(TOP_JOBS, is_open, key=lambda job: job.totals.last_page_at)
+    return [job for job in jobs if job in top] if len(is_open) > TOP_JOBS else is_open
 
 
 def _counters(jobs: list[_Job]) -> Iterator[Family]:

@@ -44,15 +44,6 @@ async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
             after = f"({page[-1][0].decode()}"
 
 
-async def oldest_item_at(frontier: Frontier) -> float | None:
-    """When the item that has waited longest for a loader was found."""
-    found = []
-    for shard in frontier.shards:
-        for entry, _ in await shard.command("XRANGE", "items", "-", "+", "COUNT", 1):
-            found.append(int(entry.partition(b"-")[0]) / 1000)
-    return min(found, default=None)
-
-
 async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
     """Up to `limit` items after the one with the id `after`."""
     first, _, entry = after.partition("/")
