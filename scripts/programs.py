@@ -52,6 +52,7 @@ PROGRAMS: Final = {
     "openssl": Program("openssl", BENCH),
     "pg_ctl": Program("postgresql", BENCH, file="usr/lib/postgresql/*/bin/pg_ctl"),
     "podman": Program("podman", CHAOS),
+    "prometheus": Program("prometheus", CHAOS),
     "promtool": Program("prometheus"),
     "rabbitmq-server": Program("rabbitmq-server", CHAOS, "usr/lib/rabbitmq/bin/rabbitmq-server"),
     "redis-cli": Program("redis-tools"),

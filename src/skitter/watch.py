@@ -14,9 +14,19 @@ from skitter.frontier.admin.eta import Bound, Survey, eta_s, survey_hosts
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.admin.warnings import LATE_S, find_warnings
-from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, wanted_workers
-from skitter.frontier.connection import Server
+from skitter.frontier.admin.sink import find_sink, oldest_item_at
+from skitter.frontier.admin.warnings import LATE_S, Sight, Trouble, find_troubles, find_warnings
+from skitter.frontier.admin.workers import (
+    FETCHING,
+    Heartbeat,
+    Machine,
+    heartbeats,
+    living,
+    machines_of,
+    read_wish,
+    supervisors,
+)
+from skitter.frontier.connection import Server, ServerFacts, inspect
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
 from skitter.model import State, Stats
@@ -38,9 +48,11 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     at: float
     remaining: int  # requests still to be fetched, as far as max_pages allows
     notes: Sequence[str] = ()  # warnings
+    troubles: Sequence[Trouble] = ()  # why the job needs somebody, the worst first
     pages_per_s: float = 0.0
     items_per_s: float = 0.0
-    eta_s: float | None = None  # for what is queued; newly found links add to it
+    found_per_s: float = 0.0  # new URLs
+    eta_s: float | None = None  # for what is known; what is found meanwhile adds to it
     bound: Bound | None = None  # the host that will finish last, if its delay matters
     #: The longest wait among the requests that are next at their host, of the first 5,000 hosts of
     #: each shard.
@@ -49,8 +61,11 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
         default_factory=dict
     )  # how many of each kind are running
     silent_workers: int = 0  # stopped reporting without saying goodbye
-    wanted_workers: int | None = None  # per machine; 0: automatic, None: not set
+    wanted_workers: int | None = None  # in all; 0: automatic, None: not set
+    wanted_per_machine: bool = False  # that number is for each machine
     workers: Sequence[Heartbeat] = ()
+    silent: Sequence[Heartbeat] = ()  # the last words of those that fell silent
+    machines: Sequence[Machine] = ()
     elapsed_s: float | None = None  # since the first of the running ones started
     bytes: int | None = None
     proxy_money: float | None = None
@@ -61,6 +76,11 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     def fetching(self) -> int:
         """How many workers fetch pages."""
         return sum(one.kind in FETCHING for one in self.workers)
+
+
+def without_processes(look: Overview) -> Overview:
+    """For lists of jobs."""
+    return msgspec.structs.replace(look, workers=(), silent=(), machines=())
 
 
 FindBad = Callable[[Frontier], Awaitable[list[str]]]
@@ -103,12 +123,17 @@ class Watcher(msgspec.Struct):
             known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
             known.spent = await read_counts(frontier)
             known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
+            known.nodes = await inspect(frontier.server)
+            known.sink = await find_sink(frontier) if stats.items else ""
+            known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
-        workers = living(beats, now)
+        workers, wish = living(beats, now), await read_wish(frontier)
         began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
+        machines = machines_of(beats, await supervisors(frontier), now)
+        sight = known.sight(stats, beats, machines, now)
         left = remaining(stats, frontier.options.limits.max_pages)
         moving = stats.state in (State.RUNNING, State.DRAINING) and not stats.finished and left
         estimated = moving and elapsed_s is not None and elapsed_s >= WARM_UP_S
@@ -118,15 +143,20 @@ class Watcher(msgspec.Struct):
             at=now,
             remaining=left,
             notes=known.notes,
+            troubles=find_troubles(sight, frontier.server.directory),
             pages_per_s=pages_per_s,
             items_per_s=items_per_s,
+            found_per_s=known.rates.found_per_s,
             eta_s=eta_s(left, pages_per_s, known.hosts.bound) if estimated else None,
             bound=known.hosts.bound,
             oldest_pending_s=known.oldest_s(now) if stats.pending else None,
             **known.costs,
             processes=dict(Counter(one.kind for one in workers)),
             silent_workers=sum(now - one.at > LATE_S for one in beats),
-            wanted_workers=await wanted_workers(frontier),
+            silent=[one for one in beats if now - one.at > LATE_S],
+            machines=machines,
+            wanted_workers=wish.workers if wish else None,
+            wanted_per_machine=bool(wish and wish.per_machine),
             workers=workers,
             elapsed_s=elapsed_s,
             log=list(known.log),
@@ -142,17 +172,19 @@ class _Count(NamedTuple):
     at: float
     pages: int
     items: int
+    seen: int = 0
 
 
 class Rates(msgspec.Struct):
     """Pages and items per second, over a window that ends now."""
 
+    found_per_s: float = 0.0  # new URLs, over the same window
     _counts: deque[_Count] = msgspec.field(default_factory=deque)
 
     def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
         """Without an earlier count, use the workers' pages since they started, and the overall
         number of items per page."""
-        last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected)
+        last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected, stats.seen)
         counts = self._counts
         if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
             counts.clear()  # the job was recreated, or this watcher slept
@@ -160,6 +192,7 @@ class Rates(msgspec.Struct):
         while len(counts) > 2 and counts[1].at <= now - WINDOW_S:
             counts.popleft()
         first, passed_s = counts[0], now - counts[0].at
+        self.found_per_s = max(0.0, (last.seen - first.seen) / passed_s) if passed_s >= 0.9 else 0.0
         if passed_s >= 0.9:
             pages_per_s = (last.pages - first.pages) / passed_s
             return pages_per_s, max(0.0, (last.items - first.items) / passed_s)
@@ -177,6 +210,9 @@ class _Known(msgspec.Struct):
     hosts: Survey = msgspec.field(default_factory=Survey)
     spent: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
+    nodes: list[ServerFacts] = msgspec.field(default_factory=list)
+    sink: str = ""
+    oldest_item_at: float | None = None
     rates: Rates = msgspec.field(default_factory=Rates)
     log: deque[Event] = msgspec.field(default_factory=deque)
     _last: str = ""
@@ -184,6 +220,21 @@ class _Known(msgspec.Struct):
     def oldest_s(self, now: float) -> float | None:
         at = self.hosts.oldest_at
         return None if at is None else max(0.0, now - at)
+
+    def sight(
+        self, stats: Stats, beats: Sequence[Heartbeat], machines: Sequence[Machine], now: float
+    ) -> Sight:
+        return Sight(
+            stats,
+            beats,
+            self.nodes,
+            now,
+            sink=self.sink,
+            last_page_at=self.spent.get("page_s", 0),
+            oldest_item_at=self.oldest_item_at if stats.items else None,
+            delay_s=self.hosts.bound.delay_s if self.hosts.bound else 0.0,
+            machines=machines,
+        )
 
     @property
     def costs(self) -> dict[str, Any]:

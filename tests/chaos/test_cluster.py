@@ -16,6 +16,7 @@ from chaos.servers import (
     Node,
     cluster_facts,
     follow,
+    free_ports,
     in_step,
     join,
     meet,
@@ -26,6 +27,8 @@ from chaos.servers import (
 )
 from chaos.worker import links_of, pages, patient
 from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.blocking import blocking_client
+from skitter.frontier.connection import connect
 from skitter.loading import Loader
 from skitter.model import Completion, Request
 from skitter.settings import Layout, Safety
@@ -168,3 +171,13 @@ async def store_one(frontier: Frontier, out: Path, number: int) -> None:
         lambda: out.exists() and len(out.read_text().splitlines()) == number,
         what=f"row {number} is stored",
     )
+
+
+async def test_a_cluster_is_found_by_the_second_node_when_the_first_is_down(cluster, job):
+    [dead] = free_ports(1)
+    url = cluster.url.replace("127.0.0.1:", f"127.0.0.1:{dead},127.0.0.1:")
+    async with connect(url) as server:
+        frontier = await create_job(server, job, options=rude())
+        await frontier.add([Request(url="http://a.test/")])
+        assert (await frontier.stats()).pending == 1
+    assert await asyncio.to_thread(lambda: blocking_client(url).ping())

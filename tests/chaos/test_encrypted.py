@@ -68,9 +68,11 @@ async def test_a_crawl_over_tls(encrypted, fleet, job):
 
 
 async def test_a_certificate_that_nobody_signed_is_refused_with_a_sentence(encrypted):
-    with pytest.raises(ServerUnreachable, match="certificate verify failed"):
+    with pytest.raises(ServerUnreachable, match="certificate verify failed") as caught:
         async with connect(encrypted.partition("?")[0]):
             pass
+    assert "?ssl_ca_certs=" in str(caught.value)  # it suggested redis://, in the clear
+    assert "redis://" not in str(caught.value)
 
 
 async def fetch_a_feed(url: str, job: str) -> list[bytes]:

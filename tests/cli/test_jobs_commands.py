@@ -142,7 +142,9 @@ def test_a_preview_of_limits_says_what_they_would_do_and_changes_nothing(skitter
 
     assert "exclude: none -> /a/*\n  1 pending URLs would not be fetched" in said
     assert {one["option"]: one["urls"] for one in effects} == {"exclude": 1, "also_hosts": 0}
-    assert "No known URL is affected." in skitter("set", job, "--delay", "3", "--preview").out
+    slower = skitter("set", job, "--delay", "3", "--preview").out
+    assert "2 known URLs would take at least 6 s, as a.test has 2 of them; now, at least" in slower
+    assert "No known URL is affected." in skitter("set", job, "--in-flight", "3", "--preview").out
     assert skitter("set", job, "--json").json["limits"]["exclude"] is None
     assert skitter("set", "unknown", "--max-pages", "1", "--preview").exit_code == 2
 
@@ -476,6 +478,7 @@ def test_an_export_that_cannot_be_made_leaves_the_old_file(skitter, job, tmp_pat
 )
 def test_a_reader_that_leaves_ends_the_command_quietly(skitter, job, server_url, words):
     skitter("push", job, "https://a.test/")
+    skitter("pause", job)  # it needs nobody
     if "logs" in words:
         asyncio.run(_log_a_lot(server_url, job))
     command = f"set -o pipefail; {sys.executable} -m skitter {words.format(job=job)} | head -1"

@@ -21,7 +21,7 @@ from skitter.cli.clean import clean
 from skitter.cli.common import on_job, settings
 from skitter.cli.display import Screen, event_line, plain_line, top_view
 from skitter.frontier.admin.log import Event, log
-from skitter.frontier.admin.workers import Heartbeat, beat, wanted_workers
+from skitter.frontier.admin.workers import Heartbeat, Wish, beat, read_wish
 from skitter.frontier.frontier import Frontier
 from skitter.model import State
 from skitter.watch import Overview
@@ -376,19 +376,23 @@ def test_a_wish_is_written_and_what_was_wanted_is_told(skitter, on, job):
     wishes = []
 
     async def read(frontier: Frontier) -> None:
-        wishes.append(await wanted_workers(frontier))
+        wishes.append(await read_wish(frontier))
 
     first = skitter("scale", job, "4")
     on(read)
     second = skitter("scale", job, "auto")
     on(read)
-    third = skitter("scale", job, "2", "--json")
+    looked = skitter("scale", job, "9", "--preview")
+    third = skitter("scale", job, "2", "--per-machine", "--json")
     on(read)
 
-    assert first.out == f"{job}: 4 workers per machine (before: not set); 0 running now.\n"
-    assert second.out == f"{job}: automatic (before: 4 workers per machine); 0 running now.\n"
-    assert third.json == {"job": job, "was": "auto", "wanted": 2, "at_work": 0, "machines": 0}
-    assert wishes == [4, 0, 2]
+    assert first.out == f"{job}: 4 workers in all (before: not set); 0 running now.\n"
+    assert second.out == f"{job}: automatic (before: 4 workers in all); 0 running now.\n"
+    assert looked.out == f"{job}: 9 workers in all (before: automatic); 0 running now.\n"
+    wanted = {"workers": 2, "per_machine": True}
+    was = {"workers": 0, "per_machine": False}
+    assert third.json == {"job": job, "was": was, "wanted": wanted, "at_work": 0, "machines": []}
+    assert wishes == [Wish(4), Wish(0), Wish(2, per_machine=True)]
 
 
 def a_node(now: float) -> Heartbeat:
@@ -426,7 +430,7 @@ def test_a_wish_leaves_the_limits_of_the_job_alone(skitter, job):
     assert "1 running now" in answer.out
     assert skitter("set", job, "--json").json == before
     assert skitter("set", job, "--delay", "3", "--json").exit_code == 0
-    assert skitter("scale", job, "1", "--json").json["was"] == 7
+    assert skitter("scale", job, "1", "--json").json["was"]["workers"] == 7
 
 
 @pytest.mark.parametrize("wish", ["0", "many", "1001", "2.5", "²"])

@@ -94,19 +94,28 @@ def workers_of(machine: Machine) -> int:
     return len(machine.children("work"))
 
 
-async def test_the_max_workers_control_makes_processes_come_and_go(
+async def test_the_number_of_workers_is_previewed_and_makes_processes_come_and_go(
     desk: Desk, crawl: Crawl
 ) -> None:
     page = await desk.open("#/jobs/books/pipeline")
-    await expect(page.get_by_label("Max workers")).to_have_value("1")
+    await expect(page.get_by_label("Workers wanted")).to_have_value("1")
 
     for _ in range(2):
         await page.get_by_role("button", name="One worker more").click()
+    await expect(page.locator(".scale .effect")).to_contain_text("2 start on")
+    assert workers_of(crawl.machine) == 1
+    await page.get_by_role("button", name="Apply").click()
     await until(lambda: workers_of(crawl.machine) == 3)
     await expect(page.locator(".scale .now")).to_have_text("3 workers at work")
     await expect(page.locator(".crew span")).to_have_count(3)
 
-    await page.get_by_label("Max workers").fill("1")
+    await page.get_by_role("button", name="One worker fewer").click()
+    await expect(page.locator(".scale .effect")).to_contain_text("1 stops on")
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_label("Workers wanted")).to_have_value("3")
+
+    await page.get_by_label("Workers wanted").fill("1")
+    await page.get_by_label("Workers wanted").press("Enter")
     await until(lambda: workers_of(crawl.machine) == 1)
     await expect(page.locator(".scale .now")).to_have_text("1 worker at work")
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 import uvicorn
@@ -22,11 +23,16 @@ from dashboard.conftest import Desk
 from dashboard.seeds import seed, seed_routes
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.items import count
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.schedule import read_schedule
 from skitter.frontier.admin.sink import claim_sink
-from skitter.frontier.admin.workers import Heartbeat, beat
+from skitter.frontier.admin.workers import (
+    Heartbeat,
+    beat,
+    log_lost_machines,
+    report_machine,
+)
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Failure, Request, State, Stats
@@ -118,7 +124,7 @@ async def test_what_holds_a_job_back_is_what_it_waits_for(desk: Desk, redis: Ser
     await expect(held).to_contain_text("no worker is at work")
 
     await page.goto(f"{desk.address}#/jobs/idle/overview")
-    await expect(page.locator("main")).to_contain_text("URLs wait, and no worker is at work")
+    await expect(page.locator("main")).to_contain_text("1 URL waits, and no worker is at work")
     await expect(page.locator("main")).not_to_contain_text("handed out")
 
 
@@ -159,10 +165,10 @@ async def test_without_workers_their_number_is_blank_as_0_stands_for_automatic(
     await create_job(redis, "blank", options=rude())
     page = await desk.open("#/jobs/blank/pipeline")
     await expect(page.get_by_text("0 workers at work")).to_be_visible()
-    await expect(page.get_by_label("Max workers")).to_have_value("")
+    await expect(page.get_by_label("Workers wanted")).to_have_value("")
 
     await page.get_by_role("button", name="One worker more").click()
-    await expect(page.get_by_label("Max workers")).to_have_value("1")
+    await expect(page.get_by_label("Workers wanted")).to_have_value("1")
 
 
 async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
@@ -175,7 +181,7 @@ async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
     page = await desk.open("#/jobs/nodes/pipeline")
 
     await expect(page.get_by_text("1 Scrapy node at work: start and stop")).to_be_visible()
-    await expect(page.get_by_label("Max workers")).to_be_disabled()
+    await expect(page.get_by_label("Workers wanted")).to_be_disabled()
     await expect(page.get_by_role("button", name="One worker more")).to_be_disabled()
 
 
@@ -437,3 +443,105 @@ async def test_two_tabs_share_one_stream(desk: Desk, seeded: Frontier) -> None:
     for each in (page, other):
         await expect(each.locator("dd[data-field=pending]")).to_have_text("6")
     assert streams == []
+
+
+async def test_jobs_are_a_table_with_those_that_need_somebody_first(
+    desk: Desk, redis: Server
+) -> None:
+    """200 jobs were 13,500 px of cards, and one without a worker was green."""
+    for number in range(60):
+        await create_job(redis, f"quiet-{number:02}", options=rude())
+    frontier = await create_job(redis, "forgotten", options=rude())
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(3)])
+
+    page = await desk.open("#/jobs")
+    first = page.locator("tbody tr").first
+    await expect(first).to_contain_text("no workers")
+    row = page.locator("tbody tr").filter(has_text="forgotten")
+    await expect(row).to_contain_text("3 URLs wait, and no worker is at work")
+    await expect(row.locator("code")).to_have_text("skitter worker SPIDER --job forgotten")
+    await expect(page).to_have_title(re.compile(r"^\(\d+!\) Jobs"))
+    await expect(page.locator("tbody tr")).to_have_count(50)
+
+    await page.get_by_label("Search jobs").fill("quiet-5")
+    await expect(page.locator("tbody tr")).to_have_count(10)
+    await expect(page.get_by_text("10 of 10 jobs that match")).to_be_visible()
+    await page.get_by_label("Search jobs").fill("no workers")
+    await expect(row).to_be_visible()
+    await row.get_by_role("link").click()
+    await expect(page.locator(".head .alarm")).to_have_text("no workers")
+    for number in range(60):
+        await purge_job(await open_job(redis, f"quiet-{number:02}"))
+
+
+async def test_a_machine_that_is_lost_is_on_the_page_that_the_overview_links_to(
+    desk: Desk, redis: Server
+) -> None:
+    frontier, now = await create_job(redis, "shared", options=rude()), time.time()
+    await frontier.add([Request("http://a.test/")])
+    at_work = Heartbeat(name="web-1-1-a", host="web-1", pid=1, started_at=now, at=now + 600)
+    gone = Heartbeat(name="web-2-7-b", host="web-2", pid=7, started_at=now - 90, at=now - 60)
+    for one in (at_work, gone):
+        await beat(frontier, one)
+        await report_machine(frontier, msgspec.structs.replace(one, kind="supervisor"))
+    await log_lost_machines(frontier, "serve")
+
+    page = await desk.open("#/jobs/shared/overview")
+    await expect(page.locator(".question").filter(has_text="Is it stuck?")).to_contain_text(
+        "web-2 has been silent for"
+    )
+    await page.get_by_role("link", name="1 worker").click()
+    machines = page.get_by_role("region", name="Machines").locator("tbody tr")
+    await expect(machines.first).to_contain_text("web-2")
+    await expect(machines.first).to_contain_text("it held 0 URLs")
+    await expect(machines.first.locator(".pill")).to_have_text("lost")
+    await expect(machines.last.locator(".pill")).to_have_text("at work")
+    workers = page.get_by_role("region", name="Workers").locator("tbody tr")
+    await expect(workers.first).to_contain_text("web-2-7-b")
+
+
+async def test_hosts_that_are_not_on_the_page_are_found(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "wide", options=rude())
+    await frontier.add([Request(f"http://h{number:04}.test/") for number in range(700)])
+    page = await desk.open("#/jobs/wide/hosts?sort=host")
+    await expect(page.locator("tbody tr")).to_have_count(100)
+    await expect(page.get_by_text("100 of 700 hosts")).to_be_visible()
+
+    await page.get_by_role("button", name="Show more").click()
+    await expect(page.locator("tbody tr")).to_have_count(300)
+    await page.get_by_label("Filter by host").fill("h0666")
+    await expect(page.locator("tbody tr")).to_have_count(1)
+    await expect(page.locator("tbody")).to_contain_text("h0666.test")
+
+
+async def test_one_failing_line_is_one_group_of_dead_letters_and_pages_follow(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await create_job(redis, "failing", options=rude())
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(230)])
+    for at, lease in enumerate((await frontier.lease(230)).leases):
+        error = f"handler book failed: ValueError: row {at} is bad (shop.py:33: int(text))"
+        await frontier.bury([Failure(lease=lease, error=error)])
+    page = await desk.open("#/jobs/failing/dead")
+    groups = page.get_by_role("region", name="Dead letters by reason").locator("tbody tr")
+    await expect(groups).to_have_count(1)
+    await expect(groups).to_contain_text("handler book failed: ValueError (shop.py:33: int(text))")
+    await expect(groups).to_contain_text("for example: ")
+    await expect(groups).to_contain_text("230")
+    letters = page.get_by_role("region", name="Dead letters", exact=True).locator("tbody tr")
+    await expect(letters).to_have_count(200)
+    await page.get_by_role("button", name="Show more").click()
+    await expect(letters).to_have_count(230)
+
+
+async def test_every_state_of_a_url_is_in_the_bar(desk: Desk, redis: Server) -> None:
+    """587 URLs that were held were missing from it."""
+    frontier = await create_job(redis, "budgeted", options=rude(max_pages_per_host=2))
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(5)])
+    for _ in range(2):
+        [lease] = (await frontier.lease(1)).leases
+        await frontier.complete([Completion(lease=lease)])
+    assert (await frontier.stats()).shelved == 3
+    page = await desk.open("#/jobs")
+    bar = page.locator("tbody tr").filter(has_text="budgeted").get_by_role("img")
+    await expect(bar).to_have_attribute("aria-label", "2 done, 3 over their host's budget")

@@ -357,7 +357,7 @@ def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
 
         until(lambda: busy.on_job("crew", heartbeats), deadline_s=WAIT_S)
         assert "1 celery" in busy.skitter("status", "crew").stdout
-        assert "on all machines together" in busy.skitter("scale", "crew", "1").stdout
+        assert "1 worker in all" in busy.skitter("scale", "crew", "1").stdout
         look = json.loads(busy.skitter("top", "crew", "--once", "--json").stdout)
         assert isinstance(look, list)
     finally:

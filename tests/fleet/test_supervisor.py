@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import cast
 
 import msgspec
@@ -22,9 +22,21 @@ from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
+from skitter.frontier.admin.workers import (
+    Heartbeat,
+    Wish,
+    beat,
+    heartbeats,
+    live_machines,
+    log_lost_machines,
+    report_machine,
+    set_wanted_workers,
+    supervisors,
+    take_back,
+)
 from skitter.frontier.connection import connect
 from skitter.model import Request
+from skitter.watch import Watcher
 
 STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -126,6 +138,26 @@ def all_run(supervisor: Supervisor, number: int) -> bool:
 def pid_of(supervisor: Supervisor) -> int | None:
     processes = [child.process for child in supervisor.children._all if child.what == "worker"]
     return processes[0].pid if processes and processes[0] else None
+
+
+async def test_a_total_is_shared_out_and_one_fewer_is_one_fewer(busy):
+    """With three machines of two workers each, 5 once made 15."""
+    fleet = [make(busy, [], workers=2) for _ in range(3)]
+
+    def counts() -> list[int]:
+        return sorted(sum(child.running for child in one.children._all) for one in fleet)
+
+    async with AsyncExitStack() as stack:
+        for one in fleet:
+            await stack.enter_async_context(running(one))
+        await until(lambda: counts() == [2, 2, 2], what="all run")
+        await set_wanted_workers(busy, Wish(5))
+        await until(lambda: counts() == [1, 2, 2], what="one has stopped")
+        await set_wanted_workers(busy, Wish(2))
+        await until(lambda: counts() == [0, 1, 1], what="a machine may have none")
+        await set_wanted_workers(busy, Wish(1, per_machine=True))
+        await until(lambda: counts() == [1, 1, 1], what="each has one")
+    assert await live_machines(busy) == []
 
 
 async def test_the_leases_of_a_worker_that_dies_while_it_stops_are_reclaimed(busy):
@@ -277,3 +309,38 @@ async def test_what_workers_of_an_earlier_run_held_is_handed_out_again_at_once(b
     assert said[0].endswith("is gone; 1 request returned to the queue.")
     assert [one.url for one in (await busy.lease(5)).leases] == [lease.url]
     assert [one.name for one in await heartbeats(busy)] == ["elsewhere"]
+
+
+async def test_a_machine_that_is_lost_is_named_with_what_it_held_and_what_came_of_it(busy, clock):
+    """Its workers are gone with it: another supervisor says so."""
+    now, here = await busy.server_time(), socket.gethostname()
+    await busy.lease(1)
+    head = Heartbeat(name="head", host=here, pid=1, kind="supervisor", started_at=1, at=now - 20)
+    worker = Heartbeat(name="w", host=here, pid=2, started_at=1, at=now - 20, active=1)
+    await report_machine(busy, head)
+    await beat(busy, worker)
+
+    await log_lost_machines(busy, "other")
+    await log_lost_machines(busy, "other")
+    look = await Watcher(busy.server).look_at(busy)
+    [machine] = look.machines
+    assert (machine.host, machine.is_lost) == (here, True)
+    assert machine.note == "it held 1 URL, which go to others when their leases end"
+    assert [one.name for one in look.silent] == ["w"]
+    lost = look.troubles[-1]
+    assert lost.kind == "machine lost"
+    assert lost.says == f"{here} has been silent for 20 s: {machine.note}"
+
+    await take_back(busy, busy.client, seen=False)
+    await log_lost_machines(busy, "other")
+    [machine] = (await Watcher(busy.server).look_at(busy)).machines
+    assert machine.note == "it held 1 URL, and all have gone back to the queue"
+    said = [event.text for event in await read_log(busy)]
+    assert [text.partition("; ")[0] for text in said] == [
+        f"machine {here} is lost: silent for 20 s"
+    ] * 2
+
+    again = msgspec.structs.replace(head, name="again", at=now + 60)
+    await report_machine(busy, again)
+    await log_lost_machines(busy, "other")
+    assert [one.name for one in await supervisors(busy)] == ["again"]

@@ -10,6 +10,7 @@ import pytest
 import redis.exceptions
 import uvloop
 
+from skitter.frontier.addresses import cluster_nodes
 from skitter.frontier.client import ConnectionCount
 from skitter.frontier.connection import _client, connect
 from waiting import until_async
@@ -204,3 +205,13 @@ async def test_a_master_that_became_a_replica_is_asked_no_more_on_that_connectio
                 await client.execute_command("EVALSHA", "0" * 40, 0)
         await client.aclose()
     assert len(met) == 2
+
+
+def test_the_nodes_of_a_cluster_are_a_list():
+    url = "redis+cluster://ann:s%2Fecret@a:7000,b,[::1]:7002?ssl=1"
+
+    assert cluster_nodes(url) == (
+        "redis://ann:s%2Fecret@a:7000?ssl=1",
+        [("b", 6379), ("::1", 7002)],
+    )
+    assert cluster_nodes("redis+cluster://a:7000") == ("redis://a:7000", [])

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from skitter.frontier.admin.warnings import disk_note, loader_note, memory_note, server_notes
+from skitter.frontier.admin.warnings import (
+    STUCK_S,
+    Sight,
+    disk_note,
+    find_troubles,
+    loader_note,
+    memory_note,
+    server_notes,
+)
 from skitter.frontier.admin.workers import Heartbeat
 from skitter.frontier.connection import ServerFacts
 from skitter.model import State, Stats
@@ -55,6 +65,56 @@ def test_a_loader_that_does_not_answer_is_told(items, beats, says):
     assert note.startswith(says)
     assert bool(note) == bool(says)
     assert loader_note(stats, beats, 100.0, [facts(), facts(last_write_ok=False)]) == ""
+
+
+def sight(*beats: Heartbeat, **about: Any) -> Sight:
+    """At 10,000 s, with 5 of 10 URLs done just now."""
+    counts = {"pending": 4, "leased": 1, "done": 5, "seen": 10, **about.pop("counts", {})}
+    stats = Stats(job="shop", state=about.pop("state", State.RUNNING), **counts)
+    usual = {"nodes": [facts()], "now": 10_000.0, "last_page_at": 9_999.0}
+    return Sight(**{"stats": stats, "beats": beats, **usual, **about})
+
+
+WORKER, LOADER = beat("worker", 9_999.0), beat("loader", 9_999.0)
+DOWN = msgspec.structs.replace(LOADER, note="the database does not answer")
+
+
+@pytest.mark.parametrize(
+    ("seen", "kinds", "says"),
+    [
+        (sight(WORKER, LOADER), [], ""),
+        (sight(LOADER), ["no workers"], "5 URLs wait, and no worker is at work"),
+        (sight(beat("worker", 9_900.0)), ["no workers"], ""),  # silent
+        (sight(state=State.PAUSED), [], ""),
+        (sight(counts={"pending": 0, "leased": 0, "crawled": True}), [], ""),
+        (sight(WORKER, DOWN), ["output away"], "the database does not answer"),
+        (
+            sight(WORKER, counts={"items": 3}, oldest_item_at=9_000.0, sink="shop.db"),
+            ["output away"],
+            "3 items wait for a loader, and none is at work",
+        ),
+        (sight(WORKER, counts={"items": 3}, oldest_item_at=9_000.0), [], ""),  # read by the API
+        (sight(WORKER, LOADER, counts={"items": 3}, oldest_item_at=9_000.0, sink="d"), [], ""),
+        (
+            sight(WORKER, last_page_at=10_000.0 - STUCK_S),
+            ["stuck"],
+            "no page was done for 10 min, though workers run and 5 URLs can be fetched",
+        ),
+        (sight(WORKER, last_page_at=9_000.0, delay_s=600.0), [], ""),  # its host is that slow
+        (sight(WORKER, last_page_at=0, counts={"pending": 0, "leased": 0, "delayed": 5}), [], ""),
+        (
+            sight(LOADER, nodes=[facts(), facts(last_write_ok=False)]),
+            ["server full", "no workers"],
+            "the server cannot write to its disk",
+        ),
+    ],
+)
+def test_why_a_job_needs_somebody(seen, kinds, says):
+    found = find_troubles(seen)
+
+    assert [one.kind for one in found] == kinds
+    assert all(one.command.startswith("skitter ") for one in found)
+    assert found[0].says.startswith(says) if found else not says
 
 
 def test_a_server_that_begins_to_evict_while_a_crawl_runs_is_told():

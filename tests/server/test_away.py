@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -16,6 +19,7 @@ from server.test_events import first, listening
 from skitter.frontier.admin.log import log
 from skitter.frontier.connection import Server, connect
 from skitter.server import channels, presence
+from waiting import Child, until_async
 
 
 @pytest.fixture
@@ -101,3 +105,35 @@ async def test_who_comes_while_redis_is_away_is_let_in_and_told(web, site, front
     assert (await web.get("api/me")).json()["name"] == "a test"
     async with listening(web, job) as told:
         assert (await anext(told)).name == "away"
+
+
+async def test_metrics_go_on_while_redis_is_away_and_say_how_old_they_are(web, private, frontier):
+    """Prometheus drops pending alerts when series end."""
+    before = (await web.get("metrics")).text
+    assert "\nskitter_server_up 1\n" in before
+    depth = f'skitter_queue_depth{{crawl="{frontier.job}",state="pending"}} 0'
+    assert depth in before
+    private.kill()
+
+    async def is_away() -> str:
+        answer = await web.get("metrics")
+        assert answer.status_code == 200
+        return answer.text if "\nskitter_server_up 0\n" in answer.text else ""
+
+    after = await until_async(is_away)
+    assert depth in after
+    [read_at] = re.findall(r"(?m)^skitter_figures_timestamp_seconds (\S+)$", after)
+    assert f"skitter_figures_timestamp_seconds {read_at}" in before or float(read_at) > 0
+    for name in ("server_memory_bytes", "server_writes_ok"):
+        assert f'\nskitter_{name}{{node="0"}} ' in after
+
+
+def test_status_says_what_it_waits_for(private, send):
+    """It was silent for 30 s."""
+    send(signal.SIGSTOP)
+    words = [sys.executable, "-m", "skitter", "status", "--redis", private.url]
+    with Child(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as status:
+        assert status.stderr
+        assert status.stderr.readline() == f"Waiting for {private.url} ...\n"
+        send(signal.SIGCONT)
+        assert status.wait() == 0

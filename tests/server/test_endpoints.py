@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from skitter.frontier.admin.items import RejectedItem, reject_items
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.refusals import Refusal, record_refusals
+from skitter.frontier.admin.workers import Heartbeat, beat, leave, take_back
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.metrics import record
 from skitter.metrics import TABLES, Batch, Row
@@ -114,6 +117,20 @@ async def test_an_exclusion_is_previewed_checked_kept_and_removed(web, frontier,
         assert [row["value"] for row in rows if row["name"] == "exclude"] == [value]
 
 
+async def test_a_longer_delay_is_previewed_with_the_time_that_it_takes(web, frontier, job):
+    """0.3 s to 30 s was said to affect nothing."""
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(100)])
+    await frontier.add([Request("http://b.test/")])
+    path = f"/api/jobs/{job}/settings/preview"
+
+    [effect] = (await web.post(path, json={"delay_s": 30})).json()["rows"]
+    assert (effect["option"], effect["becomes"], effect["urls"]) == ("delay_s", 30, 101)
+    assert "would take at least 50 min, as a.test has 100 of them; now," in effect["says"]
+    assert (await web.post(path, json={"delay_s": frontier.options.politeness.delay_s})).json()[
+        "rows"
+    ] == []
+
+
 @pytest.mark.timeout(30)
 async def test_no_token_hangs_the_server_with_a_pattern(client_with, web, frontier, job):
     await frontier.add([Request(f"http://a.test/{'a' * 5000}!")])
@@ -201,6 +218,12 @@ async def test_dead_letters_are_grouped_by_kind_of_reason(web, frontier, job):
         ("HTTP 503", "HTTP 503"),
         ("KeyError: 'price'", "KeyError: …"),
         ("1234567 bytes, the limit is 100", "… bytes, the limit is 100"),
+        ("ValueError: row 7 of 12 is bad", "ValueError: row … of … is bad"),
+        ("timeout after 30 s", "timeout after 30 s"),
+        (
+            "handler book failed: ValueError: row 7 of 12 is bad (shop.py:33: int(text))",
+            "handler book failed: ValueError (shop.py:33: int(text))",
+        ),
     ],
 )
 def test_a_kind_of_reason_leaves_out_what_differs(reason, kind):
@@ -243,6 +266,52 @@ async def test_hosts_are_shown_with_how_their_requests_went(web, server, job):
     assert await order("success") == ["a.test", "b.test"]
     assert await order("queued") == ["b.test", "a.test"]
     assert (await web.get(f"/api/jobs/{job}/hosts", params={"sort": "x"})).status_code == 422
+
+
+async def test_hosts_are_searched_sorted_and_paged_on_the_server(web, frontier, job):
+    """The page searched the 500 rows that it had loaded."""
+    names = [f"h{number:04}.test" for number in range(1200)]
+    await frontier.add([Request(f"http://{name}/") for name in names])
+    await frontier.add([Request(f"http://h0777.test/{i}") for i in range(3)])
+    path = f"/api/jobs/{job}/hosts"
+
+    async def ask(**query: Any) -> Any:
+        return (await web.get(path, params=query)).json()
+
+    found = await ask(search="H0777")
+    assert ([one["host"] for one in found["rows"]], found["total"]) == (["h0777.test"], 1)
+    assert (await ask(sort="queued", limit=1))["rows"][0]["host"] == "h0777.test"
+    listed: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = await ask(sort="host", limit=500, after=after)
+        listed += [one["host"] for one in page["rows"]]
+        after = page.get("next")
+    assert listed == names
+    assert (await web.get(path, params={"after": "x"})).json()["field"] == "after"
+
+
+async def test_jobs_and_workers_are_searched_and_paged_on_the_server(web, server, frontier, job):
+    await frontier.add([Request("http://a.test/")])
+    await create_job(server, f"{job}-idle")
+    now = time.time()
+    for number in range(3):
+        name, host = f"w{number}", f"box-{number}"
+        await beat(frontier, Heartbeat(name=name, host=host, pid=1, started_at=now, at=now + 600))
+
+    def names(answer: Any) -> list[str]:
+        return [one.get("name") or one["job"] for one in answer.json()["rows"]]
+
+    found = await web.get(f"/api/jobs/{job}/workers", params={"search": "box-1"})
+    assert names(found) == ["w1"]
+    pages = await web.get(f"/api/jobs/{job}/workers", params={"limit": 2})
+    assert (names(pages), pages.json()["next"], pages.json()["total"]) == (["w0", "w1"], "2", 3)
+    assert names(await web.get("/api/jobs", params={"search": f"{job}-id"})) == [f"{job}-idle"]
+    await take_back(frontier, "w0", seen=True)
+    for name in ("w1", "w2"):
+        await leave(frontier, name)
+    worst = await web.get("/api/jobs", params={"search": "no workers", "sort": "worst"})
+    assert job in names(worst)
 
 
 async def test_a_host_gets_values_of_its_own_and_a_rest(web, frontier, job):
@@ -340,4 +409,4 @@ async def test_the_story_of_a_url_and_the_audit_are_told(web, frontier, job):
 
 
 async def test_workers_are_listed(web, frontier, job):
-    assert (await web.get(f"/api/jobs/{job}/workers")).json() == {"rows": [], "next": None}
+    assert (await web.get(f"/api/jobs/{job}/workers")).json()["rows"] == []

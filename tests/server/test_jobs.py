@@ -33,16 +33,19 @@ async def test_the_number_of_workers_is_set_and_checked(web, frontier, job):
     done = await web.put(f"/api/jobs/{job}/workers", json={"workers": 3})
     bad = await web.put(f"/api/jobs/{job}/workers", json={"workers": -1})
 
-    assert done.json() == {"workers": 3}
+    seen = await web.put(f"/api/jobs/{job}/workers", json={"workers": 9, "preview": True})
+
+    assert done.json() == {"workers": 3, "per_machine": False, "machines": [], "says": ""}
+    assert seen.json()["workers"] == 9
     assert await wanted_workers(frontier) == 3
     assert (bad.status_code, bad.json()["field"]) == (422, "workers")
 
 
-async def test_a_job_that_is_not_there_is_a_problem_that_names_those_that_are(web, frontier):
+async def test_a_job_that_is_not_there_is_a_problem_that_names_no_other(web, frontier):
     missing = await web.get("/api/jobs/nothing")
 
     assert missing.status_code == 404
     assert missing.headers["content-type"] == "application/problem+json"
     problem = missing.json()
     assert (problem["type"], problem["field"]) == ("urn:skitter:job-missing", "job")
-    assert "jobs here: job-" in problem["detail"]
+    assert frontier.job not in missing.text

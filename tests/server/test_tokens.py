@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import stat
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.logouts import list_logouts, note_logout
 from skitter.frontier.admin.tokens import list_tokens, new_token, revoke_token
 from skitter.frontier.connection import Server
@@ -220,3 +223,54 @@ async def test_of_a_server_elsewhere_it_is_kept_in_the_state_directory(
     file = (await own_token(server)).file
 
     assert tmp_path in Path(file).parents
+
+
+async def test_a_token_of_some_jobs_knows_of_no_other(server, address, job):
+    """Not even by the words of a refusal."""
+    mine, other = await create_job(server, f"{job}-mine"), await create_job(server, f"{job}-other")
+    token = await new_token(server, name="t", scopes=["operate"], jobs=[f"{job}-m*"])
+    headers = {"authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+        names = [one["job"] for one in (await client.get("/api/jobs")).json()["rows"]]
+        assert names == [mine.job]
+        assert (await client.get(f"/api/jobs/{mine.job}")).status_code == 200
+        assert (await client.post(f"/api/jobs/{mine.job}/pause")).status_code == 200
+        for route in ROUTES:
+            path = route.path.replace("{job}", other.job)
+            if "{job}" in route.path:
+                answer = await client.request(route.method, re.sub(r"{\w+}", "x", path))
+                assert (answer.status_code, route) == (404, route)
+                gone = answer.text.replace(other.job, "JOB")
+        missing = await client.get(f"/api/jobs/{job}-missing")
+        assert missing.text.replace(f"{job}-missing", "JOB") == gone
+        assert mine.job not in gone
+        assert (await client.get("/metrics")).status_code == 403
+        made = await client.post("/api/jobs", json={"job": f"{job}-new"})
+        assert (made.status_code, made.json()["field"]) == (403, "job")
+        assert (await client.get("/api/events", params={"job": other.job})).status_code == 404
+        async with client.stream("GET", "/api/events") as stream:
+            lines = stream.aiter_lines()
+            told = [line async for line in takewhile_async(lines, "event: jobs")][-1]
+        assert (mine.job in told, other.job in told) == (True, False)
+        assert (await client.get("/api/me")).json()["jobs"] == [f"{job}-m*"]
+    [record] = [one for one in await list_tokens(server) if one.jobs]
+    assert record.scopes == []  # what an older release obeys
+
+
+async def takewhile_async(lines: AsyncIterator[str], until: str) -> AsyncIterator[str]:
+    """Up to the line after `until`."""
+    async for line in lines:
+        yield line
+        if line == until:
+            yield await anext(lines)
+            return
+
+
+async def test_unknown_tokens_are_limited_by_address_and_known_ones_are_not(client_with, web):
+    client = await client_with()
+    codes = [
+        (await client.get("/api/jobs", headers={"authorization": f"Bearer x{i}"})).status_code
+        for i in range(12)
+    ]
+    assert (codes[0], codes[-1]) == (401, 429)
+    assert (await web.get("/api/jobs")).status_code == 200

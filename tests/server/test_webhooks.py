@@ -117,6 +117,24 @@ async def test_what_holds_again_is_told_again(frontier, server, receiver):
     assert receiver.said == ["finish", "finish"]
 
 
+async def test_urls_without_a_worker_and_a_server_that_is_away_are_told(frontier, server, receiver):
+    await hook_of(frontier, receiver, on=["no workers", "away"])
+    await frontier.add([Request("http://a.test/")])
+    sender = Sender(server)
+    for _ in range(2):
+        await sender.look_at(frontier)
+    assert receiver.said == ["no workers"]
+    detail = json.loads(receiver.got[0].body)["detail"]
+    assert detail.startswith("1 URL waits, and no worker is at work: skitter worker SPIDER")
+
+    await sender.tell_away("no answer", 1000.0)  # it may be a restart
+    assert receiver.said == ["no workers"]
+    for now in (1030.0, 1061.0, 1066.0):
+        await sender.tell_away("no answer", now)
+    assert receiver.said == ["no workers", "away"]
+    assert "no answer" in json.loads(receiver.got[1].body)["detail"]
+
+
 async def test_a_message_that_is_not_taken_is_sent_again_later(frontier, server, receiver, clock):
     receiver.refusals = 2
     await hook_of(frontier, receiver)

@@ -8,16 +8,17 @@ import msgspec
 import pytest
 
 from conftest import rude
+from skitter.cli.progress import eta_of
 from skitter.frontier.admin.control import change_options, set_state
 from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.workers import Heartbeat, beat, set_wanted_workers
+from skitter.frontier.admin.workers import Heartbeat, Wish, beat, set_wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import record
 from skitter.metrics import Batch
 from skitter.model import Completion, Request, State, Stats
 from skitter.settings import Layout
-from skitter.watch import WARM_UP_S, Rates, Watcher
+from skitter.watch import WARM_UP_S, Overview, Rates, Watcher
 
 
 async def at_work(
@@ -46,7 +47,7 @@ async def test_a_look_has_the_counts_and_what_is_not_among_them(frontier, server
     await crawl(frontier, 1, items=2)
     await at_work(frontier)
     await at_work(frontier, "l", kind="loader")
-    await set_wanted_workers(frontier, 4)
+    await set_wanted_workers(frontier, Wish(4))
 
     look = await Watcher(server).look_at(frontier)
 
@@ -215,3 +216,24 @@ async def test_two_looks_at_all_jobs_may_overlap_while_a_job_is_purged(frontier,
 
     watcher = Watcher(server, find_bad=purge_and_look)
     assert job in [one.job for one in await watcher.look_at_all(print)]
+
+
+def test_the_rate_at_which_urls_are_found_belongs_to_the_time_left():
+    """75 s were left where it took 830 s: every page brought new ones."""
+    rates, stats = Rates(), Stats(job="j", state=State.RUNNING)
+    for at in range(11):
+        now = msgspec.structs.replace(stats, done=10 * at, seen=100 + 40 * at)
+        pages, _ = rates.update(now, 100.0 + at, [])
+    assert (pages, rates.found_per_s) == (10.0, 40.0)
+    look = Overview(
+        job="j",
+        state=State.RUNNING,
+        status="running",
+        at=1.0,
+        remaining=9,
+        eta_s=75.0,
+        pages_per_s=pages,
+        found_per_s=rates.found_per_s,
+    )
+    assert eta_of(look) == "1 min 15 s+"
+    assert eta_of(msgspec.structs.replace(look, found_per_s=0.0)) == "1 min 15 s"

@@ -16,7 +16,7 @@ from skitter.cli.progress import eta_of, speed
 from skitter.frontier.admin.actions import Action
 from skitter.frontier.admin.eta import Bound
 from skitter.frontier.admin.log import Event
-from skitter.frontier.admin.warnings import LATE_S
+from skitter.frontier.admin.warnings import LATE_S, Trouble
 from skitter.frontier.admin.workers import Heartbeat
 from skitter.model import State
 from skitter.report import DATE_AND_TIME, TIME, duration, moment, some
@@ -106,7 +106,8 @@ def top_view(
     processes = [(look, one) for look in looks for one in look.workers]
     in_trouble = sum(bool(one.note) for _, one in processes)
     slowed = [_slowed(look, look.bound) for look in looks if look.bound and look.bound.is_slowed]
-    other = in_trouble + len(slowed)
+    needs = [_need(look, one) for look in looks for one in look.troubles]
+    other = in_trouble + len(slowed) + len(needs)
     room = _share(screen, jobs=len(looks), processes=len(processes), other=other)
     parts: list[RenderableType] = [_headline(looks, len(processes), title), ""]
     if looks:
@@ -114,7 +115,7 @@ def top_view(
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
     parts += ["", _process_table(processes, room.processes, several=several, width=width), ""]
-    parts += [_trouble(look, one) for look, one in processes if one.note] + slowed
+    parts += [_trouble(look, one) for look, one in processes if one.note] + slowed + needs
     lines = _log_lines(looks, room.log, several=several, width=width)
     parts += lines
     if screen is not None:
@@ -170,6 +171,8 @@ def _jobs_table(looks: Sequence[Overview], rows: int, *, width: int | None) -> T
 
 
 def _state(look: Overview) -> Text:
+    if look.troubles:
+        return Text(look.troubles[0].kind, style="red")
     style = "blue" if look.finished else _STATE_STYLES[look.state]
     return Text(look.status, style=style)
 
@@ -223,6 +226,11 @@ def _slowed(look: Overview, bound: Bound) -> Text:
     """Why the host that will finish last takes so long."""
     says = f"{look.job}: {clean(bound.host)} gets a request every {bound.delay_s:g} s: {bound.why}"
     return Text(says, style="yellow", no_wrap=True, overflow="ellipsis")
+
+
+def _need(look: Overview, one: Trouble) -> Text:
+    text = clean(f"{look.job}: {one.says}: {one.command}")
+    return Text(text, style="red", no_wrap=True, overflow="ellipsis")
 
 
 def _trouble(look: Overview, one: Heartbeat) -> Text:

@@ -29,7 +29,7 @@ LINES = {
     "purge": "Remove a job with its queue, history and items.",
     "set": "Show a job's limits, or change them while it runs.",
     "host": "Show one host, or override the job's limits for it.",
-    "scale": "Set how many workers each machine runs.",
+    "scale": "Set how many workers a job has.",
     "audit": "Check that every URL is accounted for.",
     "why": "Explain where a URL is, what it waits for, and where it was found.",
     "config": "Show every setting, its value, and where that came from.",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,10 +18,12 @@ from skitter.cli.clean import UNSAFE, clean
 from skitter.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
 
+#: How long a command may be silent.
+PATIENT_S: Final = 2.0
 _NOT_ASCII: Final = re.compile(r"[^\x20-\x7e]")
 
 
@@ -70,6 +74,18 @@ def answer(value: Any, sentence: str, *, as_json: bool) -> None:
         emit_json(value)
     else:
         say(sentence)
+
+
+@contextmanager
+def waiting_for(what: str) -> Iterator[None]:
+    """Say what we wait for if that takes longer than people do. In a thread: callers may block."""
+    timer = threading.Timer(PATIENT_S, lambda: print_progress(f"Waiting for {what} ..."))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def print_progress(text: str) -> None:

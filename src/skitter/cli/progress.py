@@ -133,7 +133,9 @@ def _foot(moment: Moment) -> str:
     look, bound = moment.look, moment.look.bound
     foot = f"{duration(look.elapsed_s or 0.0)} so far"
     if look.eta_s is not None:
-        foot += f", {eta_of(look)} to go"
+        foot += f", {eta_of(look)} to go for what is known"
+        if is_growing(look):
+            foot += f", which grows by {speed(look.found_per_s)} URLs/s"
     if look.crawled and look.items:
         foot += f"; every page is done, {some(look.items, 'item')} left to store"
     if bound and bound.delay_s > 0 and bound.queued > 1:
@@ -146,8 +148,15 @@ def _foot(moment: Moment) -> str:
 
 
 def eta_of(look: Overview) -> str:
-    """The time left, if known."""
-    return "-" if look.eta_s is None else duration(max(1.0, look.eta_s))
+    """The time left, if known; with a plus while more is found."""
+    if look.eta_s is None:
+        return "-"
+    return duration(max(1.0, look.eta_s)) + "+" * is_growing(look)
+
+
+def is_growing(look: Overview) -> bool:
+    """Whether new URLs are a good part of the work."""
+    return look.found_per_s > 0.05 * max(look.pages_per_s, 0.2)
 
 
 def speed(rate: float) -> str:

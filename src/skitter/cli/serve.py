@@ -72,7 +72,7 @@ def serve(
         every = "on all addresses; " if address.is_every else ""
         async with sending(server, allow), serving(site, listener, address) as task:
             say(f"Serving {url} ({every}Ctrl-C stops it).")
-            if own.is_new:
+            if own.is_new and sys.stdout.isatty():  # else it would be in a log for good
                 say(f"Token, shown this once and kept in {own.file}: {own.text}")
             else:
                 say(f"The token is in {own.file}; `skitter token new` makes others.")

@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.app import open_server
 from skitter.cli import garbage
-from skitter.cli.output import emit_json, emit_line, grid, pairs, print_progress, say
+from skitter.cli.output import (
+    emit_json,
+    emit_line,
+    grid,
+    pairs,
+    print_progress,
+    say,
+    waiting_for,
+)
 from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.sync import pause, run_sync
-from skitter.report import excluded, some
+from skitter.redact import redact
+from skitter.report import duration, excluded, some
 from skitter.settings import find_server
 from skitter.watch import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from skitter.frontier.admin.workers import Machine
     from skitter.model import Stats
     from skitter.settings import Settings
     from skitter.watch import Overview
@@ -37,9 +47,11 @@ def show_status(
 ) -> None:
     """One look needs no event loop, whose import takes longer. With many jobs, each look is faster
     in a loop."""
-    work = _look(find_server(redis, directory), job, watch=watch, as_json=as_json)
+    where = find_server(redis, directory)
+    work = _look(where, job, watch=watch, as_json=as_json)
     if not watch:
-        run_sync(work)
+        with waiting_for(redact(where.redis_url) if where.redis_url else "the embedded server"):
+            run_sync(work)
         return
     import uvloop
 
@@ -69,26 +81,37 @@ def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None
         columns = ["job", "state", *_COUNTS, *(["done/s"] if watch else [])]
         grid(columns, [_status_cells(each, watch=watch) for each in now])
         for each in now:
+            for trouble in each.troubles:
+                print_progress(f"{each.job}: {trouble.says}: `{trouble.command}`")
             for note in each.notes:
-                print_progress(f"{each.job}: {note}")
+                if not any(one.says in note for one in each.troubles):
+                    print_progress(f"{each.job}: {note}")
 
 
 def _status_cells(look: Overview, *, watch: bool) -> list[object]:
     counts = (getattr(look, name) for name in _COUNTS)
-    return [look.job, look.status, *counts, *([round(look.pages_per_s)] if watch else [])]
+    state = look.troubles[0].kind if look.troubles else look.status
+    return [look.job, state, *counts, *([round(look.pages_per_s)] if watch else [])]
 
 
 def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield "job", look.job
-    yield "state", look.status
+    yield "state", f"{look.status}, {look.troubles[0].kind}" if look.troubles else look.status
+    for trouble in look.troubles:
+        yield "trouble", f"{trouble.says}: `{trouble.command}`"
+    troubles = {one.says for one in look.troubles}
     for note in look.notes:
-        yield "trouble", note
+        if not any(says in note for says in troubles):
+            yield "trouble", note
     for name in _COUNTS:
         yield name, f"{getattr(look, name):,}"
     yield "hosts", f"{look.hosts:,}"
     processes = sorted(look.processes.items())
     kinds = (some(number, _KINDS.get(kind, kind)) for kind, number in processes)
     yield "at work", ", ".join(kinds) or "none"
+    if len(look.machines) > 1 or any(one.is_lost for one in look.machines):
+        for at, one in enumerate(look.machines):
+            yield ("" if at else "machines"), machine_line(one, look.at)
     if look.silent_workers:
         yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"
     if look.fed:
@@ -102,6 +125,16 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if said := excluded(look.kept_out, look.excluded):
         yield "excluded", said
     yield from _rare_rows(look)
+
+
+def machine_line(one: Machine, now: float) -> str:
+    if one.is_lost:
+        about = f"LOST, silent for {duration(now - one.at)}" + f"; {one.note}" * bool(one.note)
+    else:
+        kinds = [(one.workers, "worker"), (one.loaders, "loader")]
+        about = ", ".join(some(number, what) for number, what in kinds if number) or "no worker"
+        about += f", {one.active:,} in flight, {one.memory_mb:,.0f} MB"
+    return f"{one.host}: {about}"
 
 
 def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:

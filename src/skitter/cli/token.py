@@ -23,6 +23,10 @@ def new(
         typer.Option(help="read, push, or operate, which includes both; may be repeated."),
     ],
     name: Annotated[str, typer.Option(help="Who uses it; shown in the list.")] = "unnamed",
+    job: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Only for these jobs: shop, 'shop-*'; repeatable."),
+    ] = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -30,9 +34,10 @@ def new(
     """Make a token and print it. It is not shown again: the server keeps only a hash."""
 
     async def work(server: Server) -> str:
-        return await new_token(server, name=name, scopes=scope)
+        return await new_token(server, name=name, scopes=scope, jobs=job or ())
 
-    action = NewAction("", "token new", f"{name}: {', '.join(scope)}")
+    of = f" of {', '.join(job)}" if job else ""
+    action = NewAction("", "token new", f"{name}: {', '.join(scope)}{of}")
     token = on_server(settings(redis, directory), work, action=action)
     found = SHAPE.fullmatch(token)
     answer({"id": found and found[1], "token": token}, token, as_json=as_json)
@@ -45,7 +50,7 @@ def show(redis: Redis = None, directory: Directory = None, as_json: Json = False
     if as_json:
         emit_json([_document(one) for one in tokens])
     elif tokens:
-        grid(["id", "name", "scopes", "created"], [_cells(one) for one in tokens])
+        grid(["id", "name", "scopes", "jobs", "created"], [_cells(one) for one in tokens])
     else:
         say("There are no tokens: `skitter token new` creates one.")
 
@@ -66,9 +71,16 @@ def revoke(
 
 
 def _document(one: Token) -> dict[str, object]:
-    return {"id": one.id, "name": one.name, "scopes": one.scopes, "created_at": one.created_at}
+    return {
+        "id": one.id,
+        "name": one.name,
+        "scopes": one.granted,
+        "jobs": one.jobs,
+        "created_at": one.created_at,
+    }
 
 
 def _cells(one: Token) -> list[str]:
     made = datetime.fromtimestamp(max(0, min(one.created_at, 2**34)), UTC)
-    return [one.id, one.name, ", ".join(one.scopes), f"{made:%Y-%m-%d %H:%M} UTC"]
+    jobs = ", ".join(one.jobs) or "all"
+    return [one.id, one.name, ", ".join(one.granted), jobs, f"{made:%Y-%m-%d %H:%M} UTC"]

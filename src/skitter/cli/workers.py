@@ -19,12 +19,18 @@ from skitter.errors import BadOption, SkitterError
 from skitter.frontier.admin.actions import NewAction, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
+    AUTO,
     FETCHING,
     MAX_WORKERS,
+    Change,
     Heartbeat,
+    Wish,
+    changes_by,
+    describe_changes,
+    live_machines,
     live_workers,
+    read_wish,
     set_wanted_workers,
-    wanted_workers,
 )
 from skitter.frontier.frontier import Frontier
 from skitter.logs import loudness
@@ -149,66 +155,77 @@ async def follow_log(
 
 # --- scale ----------------------------------------------------------------------------------------
 
-AUTO = 0  # as stored on the server; see skitter.fleet.plan
-
 
 def scale(
     job: Job,
     workers: Annotated[
         str,
         typer.Argument(
-            metavar="N|auto", help="Processes per machine, or auto (by queue depth and CPU)."
+            metavar="N|auto", help="Processes in all, or auto (by queue depth and CPU)."
         ),
     ],
+    per_machine: Annotated[
+        bool, typer.Option("--per-machine", help="N is for each machine, also those to come.")
+    ] = False,
+    look: Annotated[
+        bool, typer.Option("--preview", help="Only say what would start and stop.")
+    ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Set how many workers each machine runs.
+    """Set how many workers a job has.
 
-    A `run` or `worker` that is running follows at once. The number is per machine: 4 on three
-    machines makes 12. It also holds for machines that join later, until the next `scale`. Celery's
-    pumps are an exception: there it is the number on all machines together.
+    The number is a total: running machines share it out and follow at once, also when a machine
+    joins or leaves. It holds until the next `scale`.
     """
-    requested = _parse_workers(workers)
+    wish = _parse_wish(workers, per_machine=per_machine)
 
-    async def work(frontier: Frontier) -> tuple[int | None, list[Heartbeat], bool]:
-        was = await wanted_workers(frontier)
-        await set_wanted_workers(frontier, requested)
-        alive = [one for one in await live_workers(frontier) if one.kind in FETCHING]
-        return was, alive, bool(frontier.layout.fingerprinter)  # which only Scrapy's nodes have
+    async def work(frontier: Frontier) -> tuple[Wish | None, list[Heartbeat], list[Change], bool]:
+        was, beats = await read_wish(frontier), await live_workers(frontier)
+        changes = changes_by(wish, beats, await live_machines(frontier))
+        if not look:
+            await set_wanted_workers(frontier, wish)
+        alive = [one for one in beats if one.kind in FETCHING]
+        return (
+            was,
+            alive,
+            changes,
+            bool(frontier.layout.fingerprinter),
+        )  # only Scrapy's jobs have it
 
-    action = NewAction(job, "scale", f"workers={workers}")
-    was, alive, is_scrapys = on_job(settings(redis, directory), job, work, action=action)
-    at_work, machines = len(alive), len({one.host for one in alive})
-    names = {None: None, AUTO: "auto"}
+    detail = f"workers={workers}{' per_machine' * per_machine}"
+    action = None if look else NewAction(job, "scale", detail)
+    was, alive, changes, is_scrapys = on_job(settings(redis, directory), job, work, action=action)
     scaled = {
         "job": job,
-        "was": names.get(was, was),
-        "wanted": names.get(requested, requested),
-        "at_work": at_work,
-        "machines": machines,
+        "was": was,
+        "wanted": wish,
+        "at_work": len(alive),
+        "machines": changes,
     }
-    now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
-    sentence = f"{job}: {_describe_workers(requested)} (before: {_describe_workers(was)}); {now}."
+    now = f"{len(alive):,} running now"
+    effect = describe_changes(changes)
+    sentence = f"{job}: {_describe_wish(wish)} (before: {_describe_wish(was)}); {now}"
+    sentence += f": {effect}." if effect else "."
     if is_scrapys or any(one.kind == "scrapy" for one in alive):
         sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
-    if any(one.kind == "celery" for one in alive):
-        sentence += " Of Celery's pumps it is the number on all machines together."
     answer(scaled, sentence, as_json=as_json)
 
 
-def _parse_workers(text: str) -> int:
+def _parse_wish(text: str, *, per_machine: bool) -> Wish:
     if text == "auto":
         return AUTO
     if text == "0":
         raise BadOption("workers", text, "at least 1; `skitter pause JOB` stops them all")
     if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
         raise BadOption("workers", text, f"a number from 1 to {MAX_WORKERS:,}, or auto")
-    return int(text)
+    return Wish(int(text), per_machine=per_machine)
 
 
-def _describe_workers(requested: int | None) -> str:
-    if requested is None:
+def _describe_wish(wish: Wish | None) -> str:
+    if wish is None:
         return "not set"
-    return "automatic" if requested == AUTO else f"{some(requested, 'worker')} per machine"
+    if not wish.workers:
+        return "automatic"
+    return f"{some(wish.workers, 'worker')} {'per machine' if wish.per_machine else 'in all'}"

@@ -20,17 +20,17 @@ class Load:
     cpu_share: float  # 0 to 1, of the whole machine
 
 
-def bounded(requested: int | None, cores: int) -> int | None:
+def bounded(requested: int, cores: int) -> int:
     """A number from the server, capped at what this machine can run."""
-    return None if requested is None else min(requested, max(ALWAYS_ALLOWED, PER_CORE * cores))
+    return min(requested, max(ALWAYS_ALLOWED, PER_CORE * cores))
 
 
 def wanted_processes(requested: int | None, current: int, load: Load) -> int:
-    """The number requested, if any; 0 or None means automatic, by queue depth and CPU.
+    """The number requested, if any; None means automatic, by queue depth and CPU.
 
     At most two per core, no more than the queue is worth, adding one at a time.
     """
-    if requested:
+    if requested is not None:
         return requested
     worth = max(1, -(-load.waiting // REQUESTS_PER_WORKER))
     limit = min(2 * load.cores, worth)

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
+import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from skitter.engine.pulse import BEAT_S, memory_mb
 from skitter.errors import JobMissing, JobRemoved, ServerStopped, SkitterError
 from skitter.fleet.plan import bounded
-from skitter.frontier.admin.workers import wanted_workers
+from skitter.fleet.pool import ProcessPool
+from skitter.frontier.admin.workers import (
+    SILENCE_S,
+    Heartbeat,
+    Wish,
+    leave_machine,
+    log_lost_machines,
+    read_wish,
+    report_machine,
+    share_of,
+    supervisors,
+)
+from skitter.frontier.client import client_name
 from skitter.report import some
 
 if TYPE_CHECKING:
@@ -34,6 +49,53 @@ LOAD_S, LOAD_TICK_S = 3.0, 0.02
 
 
 @dataclass(slots=True)
+class Membership:
+    """This supervisor among those of the job: it reports, and learns its share of the workers."""
+
+    frontier: Frontier
+    name: str = field(default_factory=client_name)
+    _started_at: float = 0.0
+    _reported_at: float = -math.inf
+    _names: list[str] = field(default_factory=list)
+
+    async def report(self) -> None:
+        if time.monotonic() - self._reported_at < BEAT_S:
+            return
+        now = await self.frontier.server_time()
+        self._started_at = self._started_at or now
+        here = Heartbeat(
+            name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            kind="supervisor",
+            started_at=self._started_at,
+            at=now,
+            memory_mb=memory_mb(),
+        )
+        await report_machine(self.frontier, here)
+        self._names = [
+            one.name for one in await supervisors(self.frontier) if now - one.at < SILENCE_S
+        ]
+        self._reported_at = time.monotonic()
+        if self._names[:1] == [self.name]:
+            await log_lost_machines(self.frontier, self.name)
+
+    async def share(self) -> Wish | None:
+        """The operator's wish as far as it is ours; None: there is none."""
+        wish = await read_wish(self.frontier)
+        if wish is None or not wish.workers:
+            return wish
+        number = wish.workers
+        if not wish.per_machine:
+            number = share_of(number, self.name, self._names)
+        return Wish(bounded(number, os.cpu_count() or 1), per_machine=True)
+
+    async def leave(self) -> None:
+        with suppress(SkitterError):
+            await leave_machine(self.frontier, self.name)
+
+
+@dataclass(slots=True)
 class Supervisor:
     """Runs one job from this machine."""
 
@@ -52,6 +114,10 @@ class Supervisor:
     _away: set[str] = field(default_factory=set)
     _in_flight: int = 0
     _began: float = field(default_factory=time.monotonic)
+    _member: Membership = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._member = Membership(self.frontier)
 
     async def run(self) -> bool:
         """Until the crawl is over (True) or a signal stops us (False)."""
@@ -72,6 +138,7 @@ class Supervisor:
         finally:
             with suppress(JobMissing, ServerStopped):  # already reported, or about to be
                 await self._stop_all(over=over)
+                await self._member.leave()
             self.children.pass_on()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
@@ -135,10 +202,9 @@ class Supervisor:
         if stats is None:
             return False
         self._in_flight = stats.leased
-        requested = bounded(await wanted_workers(self.frontier), os.cpu_count() or 1)
         over = self._is_over(stats)
         if not over:
-            await self.pool.scale(self._usual(stats) if requested is None else requested, stats)
+            await self.pool.scale(await self._wanted(stats), stats)
         if self._loader:
             self._loader.finished &= stats.finished  # else work arrived after it ended
             await self.children.keep_running(self._loader)
@@ -146,6 +212,16 @@ class Supervisor:
         if self.on_tick:
             await self.on_tick(stats)
         return over
+
+    async def _wanted(self, stats: Stats) -> int | None:
+        """How many workers to run here; None: automatic."""
+        if not isinstance(self.pool, ProcessPool):
+            return None  # no processes of ours: it shares out the number itself
+        await self._member.report()
+        wish = await self._member.share()
+        if wish is None:
+            return self._usual(stats)
+        return wish.workers if wish.per_machine else None
 
     def _usual(self, stats: Stats) -> int | None:
         """Many crawls are over before a second worker could help: it would only slow down the start

@@ -40,12 +40,6 @@ def is_cluster_url(url: str) -> bool:
     return url.partition("://")[0].endswith("+cluster")
 
 
-def cluster_url(url: str) -> str:
-    """As redis-py's cluster client takes it."""
-    scheme, _, rest = url.partition("+cluster")
-    return scheme + rest
-
-
 def sentinel_client(url: str, *, make: Any, **options: Any) -> Any:
     """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db][?sentinel_password=]
     The user and the password are those of the server; sentinels may have their own."""
@@ -82,3 +76,17 @@ def _sentinel_query(parts: SplitResult) -> tuple[dict[str, Any], dict[str, Any]]
             hint = ": write rediss+sentinel://" if name.startswith("ssl_") else ""
             raise ValueError(f"{name} means nothing here{hint}")
     return own, tls
+
+
+def cluster_nodes(url: str) -> tuple[str, list[tuple[str, int]]]:
+    """redis+cluster://[user:password@]host:port[,host:port...]: the URL of the first node for
+    redis-py, and the other nodes, which are asked if that one does not answer."""
+    parts = urlsplit(url)
+    login, at, hosts = parts.netloc.rpartition("@")
+    first, *others = hosts.split(",")
+    nodes = []
+    for node in others:
+        host, _, port = node.rpartition(":") if re.search(r":\d+$", node) else (node, "", "")
+        nodes.append((host.strip("[]"), int(port or 6379)))
+    scheme = parts.scheme.removesuffix("+cluster")
+    return parts._replace(scheme=scheme, netloc=f"{login}{at}{first}").geturl(), nodes

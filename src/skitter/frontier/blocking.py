@@ -6,6 +6,7 @@ from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -13,7 +14,7 @@ from skitter.frontier.addresses import (
     SCHEMES,
     bad_address,
     check_database,
-    cluster_url,
+    cluster_nodes,
     is_cluster_url,
     is_sentinel,
     sentinel_client,
@@ -40,7 +41,9 @@ def blocking_client(
         if is_sentinel(url):
             return sentinel_client(url, make=Sentinel, **options)
         if is_cluster_url(url):
-            return redis.RedisCluster.from_url(cluster_url(url), **options)
+            first, others = cluster_nodes(url)
+            nodes = [ClusterNode(host, port) for host, port in others]  # type: ignore[no-untyped-call]
+            return redis.RedisCluster.from_url(first, startup_nodes=nodes or None, **options)
         if scheme in SCHEMES:
             check_database(url)
             return redis.Redis.from_url(url, **options)

@@ -23,8 +23,12 @@ os.register_at_fork(after_in_child=process_id.cache_clear)
 
 def client_name(*, pid: int | None = None, mark: str | None = None) -> str:
     """A name that is readable for people (host and process) and never used again (mark)."""
-    host = "".join(c for c in socket.gethostname() if c.isalnum() or c == "-")[:30]
-    return f"{host}-{pid or os.getpid()}-{mark or new_mark()}"
+    return f"{name_of_host(socket.gethostname())}-{pid or os.getpid()}-{mark or new_mark()}"
+
+
+def name_of_host(host: str) -> str:
+    """The host in the names of its processes."""
+    return "".join(c for c in host if c.isalnum() or c == "-")[:30]
 
 
 def new_mark() -> str:

@@ -73,6 +73,12 @@ def our_errors(
             raise _refused(where, error, accepted=accepted) from error
         if mistaken := _mistaken(where, _whole(error)):
             raise mistaken from error
+        if "CERTIFICATE_VERIFY_FAILED" in _whole(error):
+            raise ServerUnreachable(
+                f"{where} shows a certificate that this machine does not trust "
+                f"({_reason(error, where)}): if it is signed by a CA of your own, name that in the "
+                "URL, as in rediss://host:6379?ssl_ca_certs=/etc/ssl/our-ca.pem."
+            ) from error
         raise ServerUnreachable(
             f"{where} does not answer ({_reason(error, where)}): check that it runs and that this "
             f"machine may reach it{_tls_hint(where)}."

@@ -144,6 +144,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "feeding": KeySpec("hash", "batch -> fed messages that are not in the frontier yet"),
     "trips": KeySpec("list", "the last requests to hosts with a delay, and when they left; capped"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
+    "machines": KeySpec(
+        "hash", "of shard 0: supervisor of a machine -> msgpack of its last heartbeat"
+    ),
     "permits": KeySpec("zset", "permit -> ms: pumps of another engine that may work"),
     "callback": KeySpec(
         "hash", "the callback of a finished job: who runs it, its result", stored="finale"

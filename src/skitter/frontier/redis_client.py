@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import redis.exceptions as problems
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
@@ -19,7 +20,7 @@ from skitter.frontier.addresses import (
     GIVEN,
     bad_address,
     check_database,
-    cluster_url,
+    cluster_nodes,
     is_cluster_url,
     is_sentinel,
     sentinel_client,
@@ -38,7 +39,9 @@ def redis_client(
     once = Retry(NoBackoff(), 0)
     try:
         if is_cluster_url(url):
-            cluster = RedisCluster.from_url(cluster_url(url), **options)
+            first, others = cluster_nodes(url)
+            nodes = [ClusterNode(host, port) for host, port in others]
+            cluster = RedisCluster.from_url(first, startup_nodes=nodes or None, **options)
             return _watch_cluster(cluster, connections)
         if is_sentinel(url):
             master = sentinel_client(url, make=Sentinel, retry=once, **options)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+    from skitter.frontier.admin.tokens import Token
     from skitter.frontier.frontier import Frontier
     from skitter.server.caller import Caller
     from skitter.server.site import Site
@@ -29,6 +30,12 @@ class Call(msgspec.Struct):
     def path(self, name: str) -> str:
         """A part of the path, such as `job`."""
         return str(self.request.path_params[name])
+
+    @property
+    def token(self) -> Token:
+        """Of a route that needs one."""
+        assert self.caller is not None
+        return self.caller.token
 
     async def frontier(self) -> Frontier:
         """Open the job named in the path."""

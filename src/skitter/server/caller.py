@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from skitter.errors import JobMissing
 from skitter.server.problems import Refusal
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
         text = text.strip() if kind.lower() == "bearer" else ""
         if token := keyring.proven(text) or await keyring.by_token(text):
             return Caller(token)
+        address, now = address_of(request), time.monotonic()
+        keyring.strangers.check(address, now)
+        keyring.strangers.note(address, now)
         raise Refusal(401, "this token is unknown, or was revoked.", hint=NEW)
     cookie = request.cookies.get(cookie_name(request), "")
     token = await keyring.by_session(cookie) if cookie else None
@@ -60,9 +65,25 @@ def cookie_name(request: Request) -> str:
     return f"skitter_session_{server[1] if server else ''}"
 
 
+def address_of(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def check_job(caller: Caller, job: str) -> None:
+    """A job that the token is not for is one that is not there."""
+    if not caller.token.may_see(job):
+        raise JobMissing(job, [])
+
+
+def check_all_jobs(caller: Caller) -> None:
+    if caller.token.jobs:
+        says = "this shows all jobs, and your token is for some of them."
+        raise Refusal(403, says, hint="`skitter token new` without --job creates one for all.")
+
+
 def check_scope(caller: Caller, scope: Scope) -> None:
     if not caller.token.may(scope):
-        has = ", ".join(caller.token.scopes)
+        has = ", ".join(caller.token.granted)
         says = f"this needs a token with the scope {scope!r}; this one has {has}."
         raise Refusal(403, says, hint=f"`skitter token new --scope {scope}` creates one.")
 

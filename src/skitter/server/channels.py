@@ -9,6 +9,7 @@ import time
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from skitter.errors import SkitterError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
+from skitter.watch import without_processes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -45,18 +47,20 @@ class Hub:
     channels: dict[str, Channel] = field(default_factory=dict)
 
     @contextmanager
-    def listening(self, job: str) -> Iterator[tuple[Channel, Listener]]:
-        """The first listener starts the job's reader, and the last one stops it."""
-        if job not in self.channels:
-            self.channels[job] = Channel(self.watcher, self.presence, job)
-        channel, listener = self.channels[job], Listener()
+    def listening(self, job: str, only: tuple[str, ...] = ()) -> Iterator[tuple[Channel, Listener]]:
+        """The first listener starts the job's reader, and the last one stops it. `only`: patterns
+        of the jobs in the list of all."""
+        name = job or "\n".join(only)  # which no job has in its name
+        if name not in self.channels:
+            self.channels[name] = Channel(self.watcher, self.presence, job, only)
+        channel, listener = self.channels[name], Listener()
         channel.listeners.add(listener)
         try:
             yield channel, listener
         finally:
             channel.listeners.discard(listener)
-            if not channel.listeners and self.channels.get(job) is channel:
-                self.channels.pop(job).reader.cancel()
+            if not channel.listeners and self.channels.get(name) is channel:
+                self.channels.pop(name).reader.cancel()
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +88,7 @@ class Channel:
     watcher: Watcher
     presence: Presence
     job: str
+    only: tuple[str, ...] = ()
     listeners: set[Listener] = field(default_factory=set)
     latest: bytes = b""  # the last overview
     recent: deque[bytes] = field(default_factory=lambda: deque(maxlen=RECENT_LINES))
@@ -116,6 +121,9 @@ class Channel:
             self._broadcast(events)
             await self.presence.pause(max(EVERY_S, SHARE * (time.monotonic() - began)))
 
+    def _shows(self, look: Overview) -> bool:
+        return not self.only or any(fnmatchcase(look.job, one) for one in self.only)
+
     def _broadcast(self, events: bytes) -> None:
         now = time.monotonic()
         if not events and now - self._sent_at < TICK_S:
@@ -137,7 +145,7 @@ class Channel:
     async def _look(self) -> bytes:
         if not self.job:
             looks = await self.watcher.look_at_all(lambda _: None)
-            return self._news("jobs", [msgspec.structs.replace(one, workers=()) for one in looks])
+            return self._news("jobs", [without_processes(one) for one in looks if self._shows(one)])
         frontier = await open_job(self.watcher.server, self.job)
         look = await self.watcher.look_at(frontier)
         return self._news("overview", look) + await self._read_log(frontier, look.at)

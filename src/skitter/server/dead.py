@@ -41,6 +41,7 @@ class Group(msgspec.Struct, kw_only=True):
     first_at: float
     last_at: float
     sample_url: str
+    example: str = ""  # a whole reason, where the group leaves out a part of it
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +91,13 @@ async def dead_groups(call: Call) -> Rows[Group]:
         kind, at = kind_of(letter.reason), letter.at
         group = groups.setdefault(
             kind,
-            Group(reason=kind, first_at=at, last_at=at, sample_url=redact_text(letter.url)),
+            Group(
+                reason=kind,
+                first_at=at,
+                last_at=at,
+                sample_url=redact_text(letter.url),
+                example=redact_text(letter.reason) if letter.reason != kind else "",
+            ),
         )
         group.count += 1
         group.first_at, group.last_at = min(group.first_at, at), max(group.last_at, at)

@@ -17,7 +17,7 @@ from skitter.errors import SkitterError
 from skitter.server import protocol
 from skitter.server.actions import note_call
 from skitter.server.call import Call
-from skitter.server.caller import check_scope, header, identify
+from skitter.server.caller import check_all_jobs, check_job, check_scope, header, identify
 from skitter.server.heads import head_of
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
 from skitter.server.route import JSON
@@ -68,6 +68,10 @@ class Endpoint:
         if self.route.scope:
             call.caller = await identify(request, self.site.keyring)
             check_scope(call.caller, self.route.scope)
+            if (job := request.path_params.get("job")) is not None:
+                check_job(call.caller, job)
+            elif self.route.all_jobs:
+                check_all_jobs(call.caller)
         if self.route.query:
             values["query"] = read_query(request, self.route.query)
         if self.route.body:

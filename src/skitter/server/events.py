@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from skitter.engine.pulse import cancel_all
-from skitter.errors import SkitterError
+from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.jobs import open_job
 from skitter.server.call import Call
 from skitter.server.caller import check_scope, header, identify
@@ -43,6 +43,8 @@ async def events(call: Call, query: Listen) -> Response:
     `Last-Event-ID` is the id of the last `log` that the client received.
     """
     hub = call.site.events
+    if query.job and not call.token.may_see(query.job):
+        raise JobMissing(query.job, [])
     if query.job and query.job not in hub.channels and not hub.presence.away:
         # Raise before the stream starts, while we can still answer with a problem.
         await hub.presence.through(open_job(call.site.server, query.job))
@@ -61,7 +63,8 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        with self.call.site.events.listening(self.job) as (channel, listener):
+        jobs = () if self.job else tuple(self.call.token.jobs)
+        with self.call.site.events.listening(self.job, jobs) as (channel, listener):
             tasks = [
                 asyncio.create_task(self._send(channel, listener, send)),
                 asyncio.create_task(listener.is_slow.wait()),

@@ -7,20 +7,23 @@ from typing import Literal
 from msgspec.structs import asdict
 
 from skitter.frontier.admin.control import RESET, set_host
-from skitter.frontier.admin.hosts import HostRow, host_row, top_hosts
+from skitter.frontier.admin.hosts import HostRow, find_hosts, host_row
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.facts import HostFacts
 from skitter.frontier.metrics import TableRow, read_table
 from skitter.server.call import Call
-from skitter.server.query import First
+from skitter.server.query import Search
 from skitter.server.route import Rows
 from skitter.settings import JobOptions
 
+#: More would make everybody wait.
+MOST_HOSTS = 50_000
 
-class Hosts(First, frozen=True, kw_only=True):
-    """Sort by lowest success rate, longest queue or longest delay."""
 
-    sort: Literal["success", "queued", "delay"] = "delay"
+class Hosts(Search, frozen=True, kw_only=True):
+    """Sort by lowest success rate, longest queue, longest delay, most pages, or name."""
+
+    sort: Literal["success", "queued", "delay", "pages", "host"] = "delay"
 
 
 class Host(HostRow, frozen=True, kw_only=True):
@@ -36,21 +39,27 @@ class Host(HostRow, frozen=True, kw_only=True):
 
 
 async def hosts(call: Call, query: Hosts) -> Rows[Host]:
-    """The job's hosts. Only the first 5,000 or so are considered."""
+    """The job's hosts. With more than 50,000, those found first are sorted; `search` finds all."""
     frontier = await call.frontier()
     options, asked = await frontier.fresh_options(), await _asked(call)
 
     def rank(one: HostFacts) -> tuple[float, ...]:
+        if query.sort == "host":
+            return ()
+        if query.sort == "pages":
+            return (-one.pages,)
         if query.sort == "queued":
-            return (one.queued,)
+            return (-one.queued,)
         if query.sort == "delay":
-            return (one.delay(options).seconds, one.queued)
+            return (-one.delay(options).seconds, -one.queued)
         went = asked.get(one.name)
         share = went.ok / max(1, went.ok + went.failed) if went else 2.0  # no requests yet: last
-        return (-share, went.failed if went else 0, one.queued)
+        return (share, -went.failed if went else 0, -one.queued)
 
-    found = await top_hosts(frontier, query.limit, rank)
-    return Rows(rows=[_host(one, options, asked) for one in found])
+    found = await find_hosts(frontier, query.fits, limit=MOST_HOSTS)
+    page = query.page(sorted(found, key=lambda one: (*rank(one), one.name)))
+    rows = [_host(one, options, asked) for one in page.rows]
+    return Rows(rows=rows, next=page.next, total=page.total)
 
 
 async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -11,18 +12,23 @@ from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import new_job, open_job, purge_job
 from skitter.frontier.admin.workers import (
     MAX_WORKERS,
+    Change,
     Heartbeat,
+    Wish,
+    changes_by,
+    describe_changes,
+    live_machines,
     live_workers,
     set_wanted_workers,
 )
 from skitter.model import State
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
-from skitter.server.query import Query
+from skitter.server.query import Limit, Query, Search
 from skitter.server.route import Rows
 from skitter.settings import Layout
 from skitter.sinks.destination import remove_store
-from skitter.watch import Overview
+from skitter.watch import Overview, without_processes
 
 log = logging.getLogger("skitter.server")
 
@@ -33,10 +39,21 @@ class Steered(msgspec.Struct, frozen=True):
     state: State
 
 
-class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Workers per machine; 0: automatic."""
+class Scaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Workers in all, or per machine; 0: automatic."""
 
     workers: int
+    per_machine: bool = False
+    preview: bool = False  # change nothing
+
+
+class Scaled(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted now, and what starts and stops for it."""
+
+    workers: int
+    per_machine: bool
+    machines: list[Change]
+    says: str
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,10 +77,34 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
     removed_keys: int
 
 
-async def all_jobs(call: Call) -> Rows[Overview]:
+class Workers(Search, frozen=True, kw_only=True):
+    """All of them, if there are no more than 1,000."""
+
+    limit: Limit = 1000
+
+
+class Jobs(Search, frozen=True, kw_only=True):
+    """`sort`: by name, or with those that need somebody first. `search` finds states, too."""
+
+    sort: Literal["job", "worst"] = "job"
+    limit: Limit = 1000
+
+
+async def all_jobs(call: Call, query: Jobs) -> Rows[Overview]:
     """The jobs on this server, without their workers."""
-    looks = await call.site.watcher.look_at_all(log.warning)
-    return Rows(rows=[msgspec.structs.replace(look, workers=()) for look in looks])
+    looks = [
+        one
+        for one in await call.site.watcher.look_at_all(log.warning)
+        if call.token.may_see(one.job)
+    ]
+    found = [one for one in looks if query.fits(one.job, one.status, *_kinds(one))]
+    if query.sort == "worst":
+        found.sort(key=lambda one: (not one.troubles, one.finished, one.job))
+    return query.page([without_processes(one) for one in found])
+
+
+def _kinds(look: Overview) -> list[str]:
+    return [one.kind for one in look.troubles]
 
 
 async def job(call: Call) -> Overview:
@@ -74,6 +115,9 @@ async def job(call: Call) -> Overview:
 async def create(call: Call, body: NewJob) -> Overview:
     """Create a job. Runs keep the options given here."""
     layout = Layout(shards=body.shards)
+    if not call.token.may_see(body.job):
+        jobs = ", ".join(call.token.jobs)
+        raise Refusal(403, f"your token is for the jobs {jobs}.", field="job")
     frontier = await new_job(call.site.server, body.job, changes=body.options, layout=layout)
     return await call.site.watcher.look_at(frontier)
 
@@ -93,9 +137,10 @@ async def purge(call: Call, query: Confirmation) -> Purged:
     return Purged(job=name, removed_keys=await purge_job(frontier, meanwhile=remove_rows))
 
 
-async def workers(call: Call) -> Rows[Heartbeat]:
-    """The running workers and loaders."""
-    return Rows(rows=await live_workers(await call.frontier()))
+async def workers(call: Call, query: Workers) -> Rows[Heartbeat]:
+    """The running workers and loaders. `search` finds names, machines and kinds."""
+    alive = await live_workers(await call.frontier())
+    return query.page([one for one in alive if query.fits(one.name, one.host, one.kind)])
 
 
 async def pause(call: Call) -> Steered:
@@ -123,10 +168,20 @@ async def _steer(call: Call, state: State) -> Steered:
     return Steered(state)
 
 
-async def scale(call: Call, body: Wish) -> Wish:
-    """Set how many workers each machine runs; running fleets follow."""
+async def scale(call: Call, body: Scaling) -> Scaled:
+    """Set how many workers the job has; running machines share them out and follow. With `preview`,
+    only say what would start and stop."""
     if not 0 <= body.workers <= MAX_WORKERS:
         says = f"workers must be 1 to {MAX_WORKERS:,}, or 0 for automatic."
         raise Refusal(422, says, field="workers", hint="pause the job to stop all workers.")
-    await set_wanted_workers(await call.frontier(), body.workers)
-    return body
+    frontier, wish = await call.frontier(), Wish(body.workers, body.per_machine)
+    machines = await live_machines(frontier)
+    changes = changes_by(wish, await live_workers(frontier), machines)
+    if not body.preview:
+        await set_wanted_workers(frontier, wish)
+    return Scaled(
+        workers=wish.workers,
+        per_machine=wish.per_machine,
+        machines=changes,
+        says=describe_changes(changes),
+    )

@@ -47,6 +47,9 @@ class Keyring:
     key: bytes  # signs sessions
     owner: str = ""  # id of the token that a one-time code stands for
     failures: Failures = field(default_factory=lambda: Failures())
+    #: Unknown bearer tokens. Apart from log-ins: a program with an old token, behind the same
+    #: proxy, must not lock people out.
+    strangers: Failures = field(default_factory=lambda: Failures())
     _tokens: dict[str, Token] = field(default_factory=dict)
     _proven: dict[str, Token] = field(default_factory=dict)  # by text; checked since the last read
     _ended: dict[str, float] = field(default_factory=dict)  # session nonce -> expiry

@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.frontier.admin.tokens import Scope
 from skitter.server.call import Call
-from skitter.server.caller import NEW, Caller, cookie_name, identify
+from skitter.server.caller import NEW, Caller, address_of, cookie_name, identify
 from skitter.server.keyring import SESSION_S
 from skitter.server.problems import Refusal
 
@@ -25,6 +25,7 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     scopes: list[Scope]
+    jobs: list[str]  # patterns of the jobs that the token is for; empty: all
     csrf: str  # empty for a bearer token, which needs none
     server: str
     version: str
@@ -37,7 +38,7 @@ class LoggedOut(msgspec.Struct, frozen=True):
 async def log_in(call: Call, body: Credentials) -> Me:
     """Log a browser in: sets a session cookie."""
     keyring, now = call.site.keyring, time.monotonic()
-    address = call.request.client.host if call.request.client else ""
+    address = address_of(call.request)
     keyring.failures.check(address, now)
     token = await keyring.log_in(body.token)
     if not token:
@@ -65,7 +66,8 @@ async def me(call: Call) -> Me:
 def _me(call: Call, caller: Caller) -> Me:
     return Me(
         name=caller.token.name,
-        scopes=caller.token.scopes,
+        scopes=caller.token.granted,
+        jobs=caller.token.jobs,
         csrf=call.site.keyring.csrf(caller.session) if caller.session else "",
         server=call.site.server.where,
         version=version("skitter"),

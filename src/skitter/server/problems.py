@@ -74,6 +74,8 @@ def problem_of(error: Exception) -> Problem:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         title = (type(error).__doc__ or "").partition("\n")[0]
         name = type(error).__name__
+        if isinstance(error, errors.JobMissing):
+            error = errors.JobMissing(error.job, [])  # the other jobs may be others'
         return Problem(
             type=_type(name), title=title, status=status, detail=str(error), field=_field(error)
         )

@@ -26,6 +26,7 @@ class Rows(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     rows: list[T]
     next: str | None = None
+    total: int | None = None  # how many match, where that is counted
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -52,6 +53,7 @@ class Route:
     takes: tuple[str, ...] = (JSON,)  # media types of the body
     reads: Any = None  # type of a body that the function itself reads
     knows_away: bool = False  # it handles the absence of Redis itself
+    all_jobs: bool = False  # it shows all jobs: not for tokens of some
 
     @cached_property
     def _hints(self) -> dict[str, Any]:

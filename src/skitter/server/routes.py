@@ -71,7 +71,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{JOB}/dead/retry", dead.dead_retry, "operate"),
     Route("POST", f"{JOB}/dead/drop", dead.dead_drop, "operate"),
     Route("GET", f"{JOB}/dead/{{fingerprint}}", dead.dead_letter),
-    Route("GET", "/api/tasks/{id}", fleet.task, errors=(501,)),
+    Route("GET", "/api/tasks/{id}", fleet.task, errors=(501,), all_jobs=True),
     # --- items
     Route("GET", f"{JOB}/items", items.items),
     Route("GET", f"{JOB}/items/export", items.export_items, media="application/x-ndjson"),
@@ -88,6 +88,6 @@ ROUTES: tuple[Route, ...] = (
     # --- live
     Route("GET", "/api/events", events.events, media=events.MEDIA, knows_away=True),
     # --- the server itself
-    Route("GET", "/metrics", meta.metrics, media="text/plain"),
+    Route("GET", "/metrics", meta.metrics, media="text/plain", knows_away=True, all_jobs=True),
     Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),
 )

@@ -29,6 +29,7 @@ class Site:
     where: Settings | None = None  # for the Celery app; None: no tasks here
     celery: Any = None  # the Celery app, created for the first call about a task
     charts: Charts = field(default_factory=Charts)
+    figures: tuple[float | None, str] = (None, "")  # of /metrics: when they were read, the text
     watcher: Watcher = field(init=False)
     presence: Presence = field(init=False)
     events: Hub = field(init=False)

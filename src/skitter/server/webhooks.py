@@ -16,6 +16,7 @@ import os
 import random
 import secrets
 import socket
+import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +32,9 @@ from skitter.frontier.admin import webhooks as store
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import log as log_event
 from skitter.frontier.admin.quality import find_bad
+from skitter.frontier.admin.warnings import TroubleKind
 from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
+from skitter.frontier.admin.workers import log_lost_machines
 from skitter.frontier.wire import side_by_side
 from skitter.model import Request
 from skitter.redact import redact_text
@@ -49,9 +52,20 @@ EVERY_S = 5.0
 WINDOW_S, MIN_ATTEMPTS = 60.0, 20
 FIRST_S, LONGEST_S, MAX_TRIES = 5.0, 3600.0, 20  # half a day in total
 AT_ONCE = 50
+#: The frontier's server restarts in less.
+AWAY_S = 60.0
 LAST_PASS_S = 10.0
 TIMEOUTS = FetchOptions(total_timeout_s=10.0)
 log = logging.getLogger("skitter.server")
+
+
+#: What a job suffers from -> the occasion of a message.
+TROUBLES: dict[TroubleKind, Occasion] = {
+    "stuck": "stuck",
+    "no workers": "no workers",
+    "output away": "output",
+    "server full": "stuck",
+}
 
 
 def occasions(
@@ -61,6 +75,9 @@ def occasions(
     found: dict[Occasion, str] = {}
     if look.status == "finished":
         found["finish"] = f"{some(look.done, 'page')}, {some(look.dead, 'dead letter')}"
+    for trouble in look.troubles:
+        if on := TROUBLES.get(trouble.kind):
+            found[on] = f"{trouble.says}: {trouble.command}"
     if look.dead >= hook.dead:
         found["dead"] = some(look.dead, "dead letter")
     if bad:
@@ -115,6 +132,9 @@ class Sender:
     _watcher: Watcher = field(init=False)
     _before: dict[str, Overview] = field(default_factory=dict)
     _held: dict[str, Frontier] = field(default_factory=dict)
+    _hooks: dict[str, list[Webhook]] = field(default_factory=dict)  # as read last
+    _away_since: float | None = None
+    _told_away: set[str] = field(default_factory=set)  # ids of webhooks
 
     def __post_init__(self) -> None:
         self._watcher = Watcher(self.server)
@@ -122,9 +142,27 @@ class Sender:
     async def run(self) -> None:
         """Run forever, even while the frontier's server is away."""
         while True:
-            with suppress(SkitterError):
+            try:
                 await self.look_at_all()
+                self._away_since, self._told_away = None, set()
+            except SkitterError as error:
+                await self.tell_away(str(error), time.monotonic())
             await asyncio.sleep(EVERY_S)
+
+    async def tell_away(self, why: str, now: float) -> None:
+        """Send what cannot be stored: that the frontier's server is away. Only to the webhooks of
+        jobs whose messages we send, as read before; each gets it once."""
+        self._away_since = now if self._away_since is None else self._away_since
+        if now - self._away_since < AWAY_S:
+            return
+        at, detail = time.time(), f"the frontier's server is away: {redact_text(why)}"
+        for job, hooks in self._hooks.items():
+            look = msgspec.structs.replace(self._before[job], at=at)
+            for hook in hooks:
+                if "away" in hook.on and hook.id not in self._told_away:
+                    message = Message(hook, _delivery(hook, "away", detail, look), look)
+                    if not await post(message, self.guard, at=int(at)):
+                        self._told_away.add(hook.id)
 
     async def leave(self) -> None:
         """End our leases, so that others need not wait until they expire."""
@@ -138,13 +176,16 @@ class Sender:
         await for_each_job(self.server, look, partial(log.debug, "webhooks of %s: %s"))
 
     async def look_at(self, frontier: Frontier) -> None:
+        await log_lost_machines(frontier, self.name)
         hooks = await store.list_webhooks(frontier)
+        self._hooks.pop(frontier.job, None)
         if not hooks or not await store.hold_lease(frontier, self.name):
             return
         self._held[frontier.job] = frontier
         look = await self._watcher.look_at(frontier)
         bad = await find_bad(frontier)
         before = self._before.setdefault(frontier.job, look)
+        self._hooks[frontier.job] = hooks
         for hook in hooks:
             await self._notice(frontier, hook, look, occasions(look, before, hook, bad))
         if look.at - before.at > WINDOW_S:
@@ -209,7 +250,7 @@ class Message(NamedTuple):
 
 
 def _body(one: Delivery, said: _Said, look: Overview) -> bytes:
-    overview = msgspec.structs.replace(look, workers=(), log=())
+    overview = msgspec.structs.replace(look, workers=(), silent=(), log=())
     detail = shorten(said.detail, 2000)
     head: dict[str, Any] = {"id": one.id, "on": one.on, "job": look.job, "at": said.at or look.at}
     return msgspec.json.encode({**head, "detail": detail, "overview": overview})

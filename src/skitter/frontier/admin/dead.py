@@ -32,6 +32,14 @@ EXCLUDED: Final = str(EXCLUDED_MS), "+inf"
 KINDS_LOOK_AT: Final = 10_000  # someone waits for it
 LONGEST_KIND: Final = 200
 _DIFFERS: Final = re.compile(r"""\w+://\S+|'[^']*'|"[^"]*"|\d+\.\d+|\d{4,}""")
+#: A callback of Scrapy's: its numbers are of the page; a status or a limit is in no such message.
+_ERROR: Final = re.compile(r"[A-Z][\w.]*(?:Error|Exception): ")
+_IN_ERROR: Final = re.compile(r"""\w+://\S+|'[^']*'|"[^"]*"|\d+(?:\.\d+)?""")
+#: As worded by spider/run.py: what failed, the exception, its message, and the line.
+_CODE: Final = re.compile(
+    r"(?P<head>(?:handler|callback) \S+ failed[^:]*: [\w.]+):.*? (?P<place>\(\S+:\d+\b.*\))",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +66,13 @@ class Filter:
 
 
 def kind_of(reason: str) -> str:
-    """The reason without what varies from page to page: addresses, quoted text, long numbers."""
-    return _DIFFERS.sub("…", redact_text(reason[:MAX_ERROR_CHARS]))[:LONGEST_KIND]
+    """The reason without what varies from page to page: addresses, quoted text, long numbers. An
+    error in code is its exception and its line, whatever its message says."""
+    code = _CODE.fullmatch(reason)
+    if code:
+        return redact_text(f"{code['head']} {code['place']}")[:LONGEST_KIND]
+    differs = _IN_ERROR if _ERROR.match(reason) else _DIFFERS
+    return differs.sub("…", redact_text(reason[:MAX_ERROR_CHARS]))[:LONGEST_KIND]
 
 
 def masked(letter: DeadLetter) -> dict[str, Any]:

@@ -43,17 +43,19 @@ class Survey(NamedTuple):
     oldest_at: float | None = None
 
 
-async def survey_hosts(frontier: Frontier) -> Survey:
-    """The host whose queue takes longest at its delay, and the request that has waited longest."""
-    found = [await _survey_shard(frontier, shard) for shard in frontier.shards]
+async def survey_hosts(frontier: Frontier, options: JobOptions | None = None) -> Survey:
+    """The host whose queue takes longest at its delay, and the request that has waited longest.
+    `options`: as if the job had these."""
+    options = options or frontier.options
+    found = [await _survey_shard(frontier, shard, options) for shard in frontier.shards]
     bounds = [one.bound for one in found if one.bound and one.bound.seconds > 0]
     oldest = [one.oldest_at for one in found if one.oldest_at is not None]
     slowest = max(bounds, key=lambda one: one.seconds, default=None)
     return Survey(slowest, min(oldest, default=None))
 
 
-async def _survey_shard(frontier: Frontier, shard: Shard) -> Survey:
-    options, lifo = frontier.options, frontier.layout.order == "lifo"
+async def _survey_shard(frontier: Frontier, shard: Shard, options: JobOptions) -> Survey:
+    lifo = frontier.layout.order == "lifo"
     slowest: Bound | None = None
     first, looked = math.inf, 0
     async for names in scan_names(shard, "hosts"):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+from collections import Counter
 from functools import partial
+from heapq import nlargest
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skitter.frontier.admin.eta import survey_hosts
 from skitter.frontier.admin.jobs import for_each_job, open_job
-from skitter.frontier.admin.workers import Heartbeat, heartbeats
+from skitter.frontier.admin.sink import oldest_item_at
+from skitter.frontier.admin.workers import (
+    FETCHING,
+    Heartbeat,
+    heartbeats,
+    living,
+    supervisors,
+)
+from skitter.frontier.connection import inspect
 from skitter.frontier.metrics import OTHERS, TableRow, Totals, read_totals
 from skitter.metrics.catalogue import CLASSES, OUTCOMES
 from skitter.metrics.histogram import Histogram
@@ -23,11 +34,13 @@ from skitter.metrics.prometheus import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skitter.frontier.connection import Server
+    from skitter.frontier.connection import Server, ServerFacts
     from skitter.model import Stats
 
 #: Per job; the rest share one row. A series for every host would overload Prometheus.
 TOP_HOSTS: Final = 20
+#: Jobs with histograms, hosts and routes: those that did a page last.
+TOP_JOBS: Final = 50
 MAX_WORKERS: Final = 200
 
 #: Counters: name, its name in the catalogue, help text, divisor.
@@ -67,31 +80,94 @@ class _Job(NamedTuple):
     stats: Stats
     totals: Totals
     beats: list[Heartbeat]
+    machines: list[Heartbeat]  # their supervisors
     oldest_at: float | None  # arrival of the request that has waited longest
+    oldest_item_at: float | None  # of the item that has waited longest for a loader
+    now: float
+
+
+class _Node(NamedTuple):
+    """One server, or node of a cluster."""
+
+    name: str
+    facts: ServerFacts
 
 
 async def exposition(server: Server) -> str:
-    """The text of `/metrics`."""
+    """The text of `/metrics`, without `presence`."""
     found = await for_each_job(server, partial(_read, server))
-    return render(families(list(found.values())))
+    nodes = [_Node(str(at), facts) for at, facts in enumerate(await inspect(server))]
+    free = shutil.disk_usage(server.directory).free if server.directory else None
+    return render(_families(list(found.values()), nodes, free))
+
+
+def presence(*, up: bool, read_at: float | None) -> str:
+    """Whether the server answers, and how old the other figures are: while it is away, those read
+    last are shown again."""
+    return render(_presence(up=up, read_at=read_at))
 
 
 def families(jobs: list[_Job]) -> list[Family]:
     """Every metric, in order. The label is `crawl`: Prometheus sets a `job` label itself."""
-    return [_build(), *_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)]
+    return [*_presence(up=True, read_at=None), *_families(jobs, [], None)]
+
+
+def _families(jobs: list[_Job], nodes: list[_Node], free: int | None) -> list[Family]:
+    busy = _busiest(jobs)
+    about = [*_counters(jobs), *_histograms(busy), *_tables(busy), *_gauges(jobs)]
+    return [_build(), *_server(nodes, free), *about, *_processes(jobs)]
 
 
 async def _read(server: Server, job: str) -> _Job:
     frontier = await open_job(server, job)
     stats, totals = await frontier.stats(), await read_totals(frontier)
-    oldest_at = (await survey_hosts(frontier)).oldest_at if stats.pending else None
-    return _Job(job, stats, totals, await heartbeats(frontier), oldest_at)
+    return _Job(
+        job,
+        stats,
+        totals,
+        await heartbeats(frontier),
+        await supervisors(frontier),
+        (await survey_hosts(frontier)).oldest_at if stats.pending else None,
+        await oldest_item_at(frontier) if stats.items else None,
+        await frontier.server_time(),
+    )
+
+
+def _presence(*, up: bool, read_at: float | None) -> Iterator[Family]:
+    server = Family("server_up", "gauge", "1: Redis or Valkey answers.")
+    server.add(int(up))
+    at = Family("figures_timestamp_seconds", "gauge", "When all other figures were read.")
+    if read_at is not None:
+        at.add(read_at)
+    yield from (server, at)
+
+
+def _server(nodes: list[_Node], free: int | None) -> Iterator[Family]:
+    memory = Family("server_memory_bytes", "gauge", "Memory that the server uses.")
+    limit = Family("server_memory_limit_bytes", "gauge", "Its maxmemory, if it has one.")
+    writes = Family("server_writes_ok", "gauge", "0: it cannot write to its disk.")
+    disk = Family("server_disk_free_bytes", "gauge", "Free space of the embedded server's disk.")
+    for node in nodes:
+        memory.add(node.facts.memory_bytes, node=node.name)
+        if node.facts.max_memory_bytes:
+            limit.add(node.facts.max_memory_bytes, node=node.name)
+        writes.add(int(node.facts.last_write_ok), node=node.name)
+    if free is not None:
+        disk.add(free)
+    yield from (memory, limit, writes, disk)
 
 
 def _build() -> Family:
     family = Family("build_info", "gauge", "The release of this server.")
     family.add(1, version=version("skitter"))
     return family
+
+
+def _busiest(jobs: list[_Job]) -> list[_Job]:
+    """Those whose histograms, hosts and routes are exposed: they are 9 KB of each job."""
+    is_open = [job for job in jobs if not job.stats.finished]
+    top = nlargest(TOP_JOBS, is_open, key=lambda job: job.totals.last_page_at)
+    return [job for job in jobs if job in top] if len(is_open) > TOP_JOBS else is_open
 
 
 def _counters(jobs: list[_Job]) -> Iterator[Family]:
@@ -152,7 +228,8 @@ def _gauges(jobs: list[_Job]) -> Iterator[Family]:
     hosts = Family("hosts", "gauge", "Known hosts of the job.")
     state = Family("job_state", "gauge", "1 for the current state of the job.")
     last = Family("last_page_timestamp_seconds", "gauge", "When the last page was completed.")
-    heard = Family("worker_heartbeat_timestamp_seconds", "gauge", "When a process last reported.")
+    text = "When the item that has waited longest for a loader was found."
+    oldest_item = Family("items_oldest_timestamp_seconds", "gauge", text)
     for job in jobs:
         for one in _DEPTHS:
             depth.add(getattr(job.stats, one), crawl=job.name, state=one)
@@ -163,6 +240,23 @@ def _gauges(jobs: list[_Job]) -> Iterator[Family]:
         state.add(1, crawl=job.name, state=job.stats.status)
         if job.totals.last_page_at:
             last.add(job.totals.last_page_at, crawl=job.name)
+        if job.oldest_item_at is not None:
+            oldest_item.add(job.oldest_item_at, crawl=job.name)
+    yield from (depth, oldest, items, oldest_item, hosts, state, last)
+
+
+def _processes(jobs: list[_Job]) -> Iterator[Family]:
+    count = Family("processes", "gauge", "Processes that report, by kind.")
+    heard = Family("worker_heartbeat_timestamp_seconds", "gauge", "When a process last reported.")
+    text = "When the supervisor of a machine last reported."
+    machines = Family("machine_heartbeat_timestamp_seconds", "gauge", text)
+    for job in jobs:
+        kinds = Counter(one.kind for one in living(job.beats, job.now))
+        for kind in sorted(FETCHING | {"loader"}):
+            count.add(kinds[kind], crawl=job.name, kind=kind)
         for beat in job.beats[:MAX_WORKERS]:
             heard.add(beat.at, crawl=job.name, worker=beat.name, kind=beat.kind)
-    yield from (depth, oldest, items, hosts, state, last, heard)
+        by_host = {one.host: one.at for one in sorted(job.machines, key=lambda one: one.at)}
+        for host, at in list(by_host.items())[-MAX_WORKERS:]:
+            machines.add(at, crawl=job.name, machine=host)
+    yield from (count, heard, machines)

@@ -53,10 +53,21 @@ async def top_hosts(
     frontier: Frontier, limit: int, rank: Callable[[HostFacts], tuple[float, ...]]
 ) -> list[HostFacts]:
     """The hosts with the highest rank among the first LOOK_AT."""
+    found = await find_hosts(frontier, lambda _: True, limit=LOOK_AT)
+    return nlargest(limit, found, key=lambda one: (*rank(one), one.name))
+
+
+async def find_hosts(
+    frontier: Frontier, fits: Callable[[str], bool], *, limit: int
+) -> list[HostFacts]:
+    """The hosts whose name fits, up to about `limit` of each shard."""
     found = dict[str, HostFacts]()
     for shard in frontier.shards:
+        before = len(found)
         async for names in scan_names(shard, "hosts"):
-            found |= {one.name: one for one in await host_facts(shard, names)}
-            if len(found) >= LOOK_AT:
+            wanted = [name for name in names if fits(name)]
+            if wanted:
+                found |= {one.name: one for one in await host_facts(shard, wanted)}
+            if len(found) - before >= limit:
                 break
-    return nlargest(limit, found.values(), key=lambda one: (*rank(one), one.name))
+    return list(found.values())

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from skitter.errors import BadURL
-from skitter.frontier.admin.eta import LOOK_AT
+from skitter.frontier.admin.eta import LOOK_AT, Survey, survey_hosts
 from skitter.frontier.admin.refusals import KEPT, Refusal, newest_refusals
 from skitter.frontier.facts import host_facts, request_facts
 from skitter.frontier.scan import scan_names
 from skitter.patterns import first_match
+from skitter.report import duration
 from skitter.settings import Limits
 from skitter.settings.widening import site_of, widening
 from skitter.urls import identify
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
+
+
+#: Options that decide how long a host's queue takes.
+DELAYS = ("delay_s", "latency_factor", "max_delay_s")
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +46,9 @@ class _Count(NamedTuple):
 
 
 async def preview(frontier: Frontier, options: JobOptions) -> list[Effect]:
-    """The effects of changed limits; other options do not affect pending URLs."""
+    """The effects of changed limits on pending URLs, and of delays on the time that they take."""
     old, new = frontier.options.limits, options.limits
-    found = []
+    found = await _slower(frontier, options)
     for name, (count, says) in EFFECTS.items():
         was, limit = getattr(old, name), getattr(new, name)
         if limit != was:
@@ -51,6 +56,34 @@ async def preview(frontier: Frontier, options: JobOptions) -> list[Effect]:
             effect = Effect(option=name, was=was, becomes=limit, urls=urls, says=says, exact=exact)
             found.append(effect)
     return found
+
+
+async def _slower(frontier: Frontier, options: JobOptions) -> list[Effect]:
+    """The time that known URLs take at least, if a delay changes: that of the slowest host."""
+    old, new = frontier.options.politeness, options.politeness
+    if all(getattr(old, name) == getattr(new, name) for name in DELAYS):
+        return []
+    stats = await frontier.stats()
+    was, becomes = await survey_hosts(frontier), await survey_hosts(frontier, options)
+    [name, *_] = [one for one in DELAYS if getattr(old, one) != getattr(new, one)]
+    says = f"known URLs would take {_least(becomes)}; now, {_least(was)}"
+    return [
+        Effect(
+            option=name,
+            was=getattr(old, name),
+            becomes=getattr(new, name),
+            urls=stats.remaining,
+            says=says,
+            exact=stats.hosts <= LOOK_AT,
+        )
+    ]
+
+
+def _least(survey: Survey) -> str:
+    bound = survey.bound
+    if bound is None:
+        return "no time that a delay decides"
+    return f"at least {duration(bound.seconds)}, as {bound.host} has {bound.queued:,} of them"
 
 
 async def _over_pages(frontier: Frontier, limit: int | None) -> _Count:

@@ -44,6 +44,15 @@ async def find_sink(frontier: Frontier) -> str:
     return (await _find(frontier))[0]
 
 
+async def oldest_item_at(frontier: Frontier) -> float | None:
+    """When the item that has waited longest for a loader was found."""
+    found = []
+    for shard in frontier.shards:
+        for entry, _ in await shard.command("XRANGE", "items", "-", "+", "COUNT", 1):
+            found.append(int(entry.partition(b"-")[0]) / 1000)
+    return min(found, default=None)
+
+
 async def _find(frontier: Frontier) -> tuple[str, float]:
     """The place, and how many seconds ago it was last claimed."""
     place, at = await frontier.home.command("HMGET", "sink", "place", "at")

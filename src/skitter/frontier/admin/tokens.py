@@ -7,6 +7,7 @@ import re
 import secrets
 import time
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
@@ -36,17 +37,34 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[Scope]
     created_at: float
     hash: str  # SHA-256 is enough: a 256-bit secret cannot be guessed
+    #: Patterns of the jobs that it is for, and its scopes there. `scopes` is empty then: releases
+    #: that do not know of this let it do nothing.
+    jobs: list[str] = []
+    job_scopes: list[Scope] = []
+
+    @property
+    def granted(self) -> list[Scope]:
+        return self.job_scopes if self.jobs else self.scopes
 
     def may(self, scope: Scope) -> bool:
-        return scope in self.scopes or "operate" in self.scopes
+        return scope in self.granted or "operate" in self.granted
+
+    def may_see(self, job: str) -> bool:
+        return not self.jobs or any(fnmatchcase(job, one) for one in self.jobs)
 
 
 def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> str:
-    """Create a token. This is the only time that it can be shown."""
+async def new_token(
+    server: Server, *, name: str, scopes: Collection[str], jobs: Collection[str] = ()
+) -> str:
+    """Create a token. This is the only time that it can be shown. `jobs`: names or patterns with *
+    and ?; without any, it is for all jobs."""
+    if any(not one or len(one) > LONGEST_NAME for one in jobs):
+        says = f"names or patterns of 1 to {LONGEST_NAME} characters"
+        raise BadOption("job", ", ".join(jobs), says)
     if not scopes or not set(scopes) <= set(SCOPES):
         raise BadOption("scope", ", ".join(scopes) or "nothing", "one of " + ", ".join(SCOPES))
     if not 1 <= len(name) <= LONGEST_NAME:
@@ -55,12 +73,15 @@ async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> st
         raise UsageError(
             f"there are {MAX_TOKENS:,} tokens: revoke some with `skitter token revoke`."
         )
+    granted = [scope for scope in SCOPES if scope in scopes]
     identity = secrets.token_hex(6)
     token = f"skt_{identity}_{secrets.token_urlsafe(32)}"
     record = Token(
         id=identity,
         name=name,
-        scopes=[scope for scope in SCOPES if scope in scopes],
+        scopes=[] if jobs else granted,
+        job_scopes=granted if jobs else [],
+        jobs=list(jobs),
         created_at=time.time(),
         hash=hash_of(token),
     )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
 
 from skitter.errors import DiskFull
-from skitter.frontier.admin.workers import heartbeats, live_workers
+from skitter.frontier.admin.workers import FETCHING, heartbeats, live_workers, living
 from skitter.frontier.connection import inspect
 from skitter.frontier.seen import seen_set
 from skitter.frontier.wire import side_by_side
-from skitter.report import some
+from skitter.model import State
+from skitter.redact import redact
+from skitter.report import duration, some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skitter.frontier.admin.workers import Heartbeat
+    from skitter.frontier.admin.workers import Heartbeat, Machine
     from skitter.frontier.connection import ServerFacts
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
@@ -24,6 +28,114 @@ if TYPE_CHECKING:
 LATE_S = 6.0
 #: From this share of maxmemory on, calls are refused now and then.
 FULL = 0.98
+
+
+#: No page for so long is a crawl that is stuck, unless a host's delay explains it.
+STUCK_S = 600.0
+#: Items that wait longer than this wait for somebody.
+UNLOADED_S = 60.0
+
+TroubleKind = Literal["server full", "no workers", "output away", "stuck", "machine lost"]
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job needs somebody, and the command that helps. The worst comes first."""
+
+    kind: TroubleKind
+    says: str
+    command: str = ""
+
+
+class Sight(NamedTuple):
+    """What `find_troubles` judges."""
+
+    stats: Stats
+    beats: Sequence[Heartbeat]  # of all processes, also of silent ones
+    nodes: Sequence[ServerFacts]
+    now: float
+    sink: str = ""  # where the items go, if that is known
+    last_page_at: float = 0.0  # 0: never
+    oldest_item_at: float | None = None
+    delay_s: float = 0.0  # of the slowest host
+    machines: Sequence[Machine] = ()
+
+
+def find_troubles(sight: Sight, directory: Path | None = None) -> list[Trouble]:
+    """Pure."""
+    found = (_full(sight, directory), _no_workers(sight), _output_away(sight), _stuck(sight))
+    return [*(one for one in found if one), *_lost(sight)]
+
+
+def _lost(sight: Sight) -> list[Trouble]:
+    lost = [] if sight.stats.finished else [one for one in sight.machines if one.is_lost]
+    return [
+        Trouble(
+            kind="machine lost",
+            says=f"{one.host} has been silent for {duration(sight.now - one.at)}"
+            + (f": {one.note}" if one.note else ""),
+            command=f"skitter logs {sight.stats.job} --worker {one.host}",
+        )
+        for one in lost
+    ]
+
+
+def _full(sight: Sight, directory: Path | None) -> Trouble | None:
+    notes = [disk_note(one, directory) or memory_note(one) for one in sight.nodes]
+    if not any(notes):
+        return None
+    return Trouble(kind="server full", says=next(filter(None, notes)), command="skitter doctor")
+
+
+def _is_at_work(sight: Sight) -> bool:
+    return any(one.kind in FETCHING for one in living(sight.beats, sight.now))
+
+
+def _no_workers(sight: Sight) -> Trouble | None:
+    stats = sight.stats
+    is_open = stats.state in (State.RUNNING, State.DRAINING)
+    if not is_open or stats.crawled or not stats.remaining or _is_at_work(sight):
+        return None
+    waiting = f"{some(stats.remaining, 'URL')} {'waits' if stats.remaining == 1 else 'wait'}"
+    return Trouble(
+        kind="no workers",
+        says=f"{waiting}, and no worker is at work",
+        command=f"skitter worker SPIDER --job {stats.job}",
+    )
+
+
+def _output_away(sight: Sight) -> Trouble | None:
+    loaders = [one for one in sight.beats if one.kind == "loader"]
+    alive = living(loaders, sight.now)
+    notes = [one.note for one in alive if one.note]
+    if notes:
+        command = f"skitter logs {sight.stats.job}"
+        return Trouble(kind="output away", says=notes[0], command=command)
+    waits_s = sight.now - (sight.oldest_item_at or sight.now)
+    if alive or not sight.sink or waits_s < UNLOADED_S:
+        return None
+    waiting = f"{some(sight.stats.items, 'item')} {'waits' if sight.stats.items == 1 else 'wait'}"
+    return Trouble(
+        kind="output away",
+        says=f"{waiting} for a loader, and none is at work",
+        command=f"skitter load {sight.stats.job} --to {redact(sight.sink)}",
+    )
+
+
+def _stuck(sight: Sight) -> Trouble | None:
+    stats = sight.stats
+    busy = stats.pending - stats.shelved + stats.leased
+    if stats.state is not State.RUNNING or not busy or not _is_at_work(sight):
+        return None
+    began = min(one.started_at for one in sight.beats if one.kind in FETCHING)
+    idle_s = sight.now - max(sight.last_page_at, began)
+    if idle_s < max(STUCK_S, 3 * sight.delay_s):
+        return None
+    return Trouble(
+        kind="stuck",
+        says=f"no page was done for {idle_s / 60:,.0f} min, though workers run and "
+        f"{some(busy, 'URL')} can be fetched",
+        command=f"skitter logs {stats.job} --level warning",
+    )
 
 
 async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:

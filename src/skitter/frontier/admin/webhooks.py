@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
 
-Occasion = Literal["finish", "dead", "failures", "quality", "blocked"]
+Occasion = Literal[
+    "finish", "dead", "failures", "quality", "blocked", "stuck", "no workers", "output", "away"
+]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
 MAX_WEBHOOKS, MAX_WAITING = 20, 1000
 #: The holder of the lease sends; if it dies, another process takes over.

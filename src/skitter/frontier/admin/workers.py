@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from skitter.errors import ServerUnreachable, SkitterError
+from skitter.frontier.admin.log import log
+from skitter.frontier.client import name_of_host
 from skitter.frontier.wire import cut, decode, encode, side_by_side
+from skitter.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +25,8 @@ EVENTS_LATELY = 1000
 AT_ONCE = 500  # leases
 #: A worker that has been silent for this long is gone.
 SILENCE_S = 15.0
+#: A machine that has been silent for this long will not come back.
+FORGET_S = 3600.0
 #: An upper bound, whatever the server says.
 MAX_WORKERS = 1000
 
@@ -54,11 +60,33 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Store a heartbeat. Raises JobMissing for a job that is gone, and does not recreate it."""
     short = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
-    await frontier.home.beat(name=short.name, message=encode(short))
+    await frontier.home.beat(name=short.name, message=encode(short), supervises=0)
 
 
 async def leave(frontier: Frontier, name: str) -> None:
     await frontier.home.command("HDEL", "workers", name)
+
+
+async def report_machine(frontier: Frontier, heartbeat: Heartbeat) -> None:
+    """Store the heartbeat of a supervisor: what shares out the workers of a job must know of
+    machines without a worker, too."""
+    message = encode(heartbeat)
+    await frontier.home.beat(name=heartbeat.name, message=message, supervises=1)
+
+
+async def leave_machine(frontier: Frontier, name: str) -> None:
+    await frontier.home.command("HDEL", "machines", name)
+
+
+async def live_machines(frontier: Frontier) -> list[Heartbeat]:
+    now = await frontier.server_time()
+    return [one for one in await supervisors(frontier) if now - one.at < SILENCE_S]
+
+
+async def supervisors(frontier: Frontier) -> list[Heartbeat]:
+    """The last heartbeat of every supervisor, oldest first, including those gone silent."""
+    found = _read_beats(await frontier.home.command("HGETALL", "machines"))
+    return sorted(found, key=lambda one: (one.started_at, one.name))
 
 
 async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
@@ -68,7 +96,10 @@ async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
 
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     """The last heartbeat of every process, including those gone silent."""
-    raw = await frontier.home.command("HGETALL", "workers")
+    return _read_beats(await frontier.home.command("HGETALL", "workers"))
+
+
+def _read_beats(raw: dict[bytes, bytes]) -> list[Heartbeat]:
     beats = []
     for value in raw.values():
         with suppress(ValueError):  # from a release with another format
@@ -103,15 +134,177 @@ def living(beats: Sequence[Heartbeat], now: float) -> list[Heartbeat]:
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 
 
-async def set_wanted_workers(frontier: Frontier, number: int) -> None:
-    """Set how many workers supervisors run per machine; 0: as many as the work is worth."""
-    await frontier.home.control([("workers", number)], create=0)
+# --- machines -------------------------------------------------------------------------------------
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that works on a job, or did until it fell silent."""
+
+    host: str
+    at: float  # when it was last heard
+    is_lost: bool  # no process on it has reported for SILENCE_S
+    workers: int = 0  # processes that fetch
+    loaders: int = 0
+    pages: int = 0
+    active: int = 0  # requests in flight
+    memory_mb: float = 0.0
+    note: str = ""  # what it held when it was lost, and what came of it
+
+
+def machines_of(
+    beats: Sequence[Heartbeat], heads: Sequence[Heartbeat], now: float
+) -> list[Machine]:
+    """By name, lost ones first. `heads`: the supervisors. Pure."""
+    found = []
+    for host in {one.host for one in (*beats, *heads)}:
+        here = [one for one in beats if one.host == host]
+        chiefs = [one for one in heads if one.host == host]
+        at = max(one.at for one in (*here, *chiefs))
+        is_lost = now - at >= SILENCE_S
+        alive = living(here, now)
+        found.append(
+            Machine(
+                host=host,
+                at=at,
+                is_lost=is_lost,
+                workers=sum(one.kind in FETCHING for one in alive),
+                loaders=sum(one.kind == "loader" for one in alive),
+                pages=sum(one.pages for one in alive),
+                active=sum(one.active for one in alive),
+                memory_mb=sum(one.memory_mb for one in alive),
+                note=max((one.note for one in chiefs), default="") if is_lost else "",
+            )
+        )
+    return sorted(found, key=lambda one: (not one.is_lost, one.host))
+
+
+async def note_lost_machines(frontier: Frontier) -> list[str]:
+    """Note what a machine that fell silent held, and later what came of it; returns what is new,
+    for the log. Machines that are silent for FORGET_S are forgotten."""
+    now, heads = await frontier.server_time(), await supervisors(frontier)
+    alive = {one.host for one in heads if now - one.at < SILENCE_S}
+    news = []
+    for one in heads:
+        silent_s = now - one.at
+        if silent_s >= SILENCE_S and (one.host in alive or silent_s > FORGET_S):
+            await leave_machine(frontier, one.name)  # it is back, or will not come back
+        elif silent_s >= SILENCE_S and not one.note.endswith(RETURNED):
+            held = await _count_held(frontier, one.host)
+            before = re.match(r"it held ([\d,]+) URLs?", one.note)
+            if before and held:
+                continue
+            note = before[0] if before else f"it held {some(held, 'URL')}"
+            note += RETURNED if not held else ", which go to others when their leases end"
+            await report_machine(frontier, msgspec.structs.replace(one, note=note))
+            news.append(f"machine {one.host} is lost: silent for {silent_s:.0f} s; {note}")
+    return news
+
+
+async def log_lost_machines(frontier: Frontier, who: str) -> None:
+    for text in await note_lost_machines(frontier):
+        await log(frontier, "error", who, text)
+
+
+RETURNED = ", and all have gone back to the queue"
+
+
+async def _count_held(frontier: Frontier, host: str) -> int:
+    """How many leases the processes of a machine have, by the names in their tokens."""
+    name = re.escape(name_of_host(host)).encode()
+    ours = re.compile(name + rb"-\d+-[0-9a-f]{8}\.")
+    held = 0
+    for shard in frontier.shards:
+        cursor = 0
+        while True:
+            cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", 500)
+            held += sum(ours.match(token) is not None for token in holders.values())
+            if not int(cursor):
+                break
+    return held
+
+
+# --- how many there should be ---------------------------------------------------------------------
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """How many workers an operator wants."""
+
+    workers: int  # 0: as many as the work is worth
+    per_machine: bool = False  # else: in all, spread over the machines
+
+
+AUTO = Wish(0)
+
+
+async def set_wanted_workers(frontier: Frontier, wish: Wish) -> None:
+    """Supervisors follow at once."""
+    alone = wish.per_machine or not wish.workers
+    fields = [("fleet", "" if alone else wish.workers), ("workers", wish.workers if alone else "")]
+    await frontier.home.control(fields, create=0)
+
+
+async def read_wish(frontier: Frontier) -> Wish | None:
+    """None: not set, or not a number."""
+    fleet, alone = await frontier.home.command("HMGET", "control", "fleet", "workers")
+    if total := _number(fleet):
+        return Wish(total)
+    number = _number(alone)
+    return None if number is None else Wish(number, per_machine=number > 0)
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
-    """How many workers the operator wants; None: not set, or not a number."""
-    raw = await frontier.home.command("HGET", "control", "workers") or b""
+    """The number alone."""
+    wish = await read_wish(frontier)
+    return wish.workers if wish else None
+
+
+def _number(raw: bytes | None) -> int | None:
+    raw = raw or b""
     return min(int(raw), MAX_WORKERS) if raw.isdigit() and len(raw) < 16 else None
+
+
+def share_of(total: int, mine: str, names: Sequence[str]) -> int:
+    """What one of several supervisors runs of a total; the first ones take the rest. Every
+    supervisor computes the same. Pure."""
+    order = [*names] if mine in names else [*names, mine]
+    number, rest = divmod(total, len(order))
+    return number + (order.index(mine) < rest)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a wish would do on one machine."""
+
+    host: str
+    running: int
+    becomes: int | None  # None: automatic
+
+
+def changes_by(
+    wish: Wish, beats: Sequence[Heartbeat], machines: Sequence[Heartbeat]
+) -> list[Change]:
+    """What would start and stop where. Both arguments are of live processes. Pure."""
+    names = [one.name for one in machines]
+    found = []
+    for host in dict.fromkeys(one.host for one in machines):
+        mine = [one.name for one in machines if one.host == host]
+        becomes = sum(
+            wish.workers if wish.per_machine else share_of(wish.workers, name, names)
+            for name in mine
+        )
+        running = sum(one.host == host and one.kind == "worker" for one in beats)
+        found.append(Change(host=host, running=running, becomes=becomes if wish.workers else None))
+    return found
+
+
+def describe_changes(changes: Sequence[Change]) -> str:
+    """`1 stops on web-3; 2 start on web-1`; empty if nothing does. Pure."""
+    parts = []
+    for one in changes:
+        more = 0 if one.becomes is None else one.becomes - one.running
+        if more:
+            verb = "start" if more > 0 else "stop"
+            parts.append(f"{abs(more):,} {verb}{'s' * (abs(more) == 1)} on {one.host}")
+    return "; ".join(parts)
 
 
 async def take_back(frontier: Frontier, client: str, *, seen: bool, why: str = "") -> int:

@@ -27,7 +27,7 @@ EXPIRING = (
 )
 #: Fields that differ between shards: only the first has workers and a spare, each has its own
 #: clock, and `born` changes when a shard forgets something.
-OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")
+OF_ONE_SHARD = dict.fromkeys(("workers", "fleet", "spare", "clock", "shift", "born"), "")
 
 
 async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:

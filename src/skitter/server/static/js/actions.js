@@ -81,11 +81,10 @@ export async function purge(job) {
     if (await attempt(() => remove(of(job), { confirm: job }), `${job}: removed.`)) go(null, "jobs");
 }
 
-export function scale(job, workers) {
-    const says = workers
-        ? `${job}: ${workers} worker${workers === 1 ? "" : "s"} per machine.`
-        : `${job}: the number of workers is automatic.`;
-    return attempt(() => put(of(job, "workers"), { workers }), says);
+export function scale(job, workers, perMachine = false) {
+    const unit = perMachine ? "per machine" : "in all";
+    const says = workers ? `${job}: ${some(workers, "worker")} ${unit}.` : `${job}: the number of workers is automatic.`;
+    return attempt(() => put(of(job, "workers"), { workers, per_machine: perMachine }), says);
 }
 
 /** Whether nothing is left to fetch and nobody waits for more: there is nothing to stop. */

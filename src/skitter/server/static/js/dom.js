@@ -60,6 +60,16 @@ export function breakable(text) {
         .flatMap((part, at) => (at ? [h("wbr"), part] : part));
 }
 
+/** A host that breaks after its dots, not before its port. */
+export function hostName(host) {
+    const parts = String(host).split(/(?<=\.)/);
+    return h(
+        "bdi",
+        {},
+        parts.flatMap((part, at) => (at ? [h("wbr"), part] : part)),
+    );
+}
+
 /** Binds texts and attributes to a value; `show` updates them. */
 export class View {
     #bindings = [];

@@ -6,7 +6,7 @@ import { h, set, setText } from "./dom.js";
 import { clock, compact } from "./format.js";
 import { icon, mark } from "./icons.js";
 import { PAGE_KEYS, showKeys } from "./keys.js";
-import { showState, statePill } from "./parts/pill.js";
+import { showState, showTrouble, statePill } from "./parts/pill.js";
 import { go, linkTo } from "./router.js";
 import { store } from "./store.js";
 import { nextTheme, theme } from "./theme.js";
@@ -34,6 +34,7 @@ export class Shell {
     #head = h("header", { class: "head" });
     #content = h("div", { id: "content" });
     #job = null;
+    #title = "Skitter";
 
     constructor({ signal }) {
         this.element = this.#build();
@@ -112,7 +113,8 @@ export class Shell {
         this.#showHead(place);
         this.#showJobs();
         this.#content.replaceChildren(page);
-        document.title = [NAMES[place.page] ?? "Jobs", place.job, "Skitter"].filter(Boolean).join(" · ");
+        this.#title = [NAMES[place.page] ?? "Jobs", place.job, "Skitter"].filter(Boolean).join(" · ");
+        this.#showTitle();
     }
 
     #showPages({ job, page }) {
@@ -147,9 +149,10 @@ export class Shell {
             job ? [job, h("span", { class: "of" }, ` ${NAMES[page] ?? ""}`)] : "All jobs",
         );
         this.pill = job ? statePill("") : null;
+        this.trouble = job ? h("a", { class: "alarm", href: linkTo(job, "overview"), hidden: true }) : null;
         this.actions = job ? jobActions(job) : [];
         this.#head.replaceChildren(
-            h("div", { class: "head-title" }, title, this.pill ?? ""),
+            h("div", { class: "head-title" }, title, this.pill ?? "", this.trouble ?? ""),
             h(
                 "div",
                 { class: "head-actions" },
@@ -170,12 +173,23 @@ export class Shell {
             );
         }
         this.#switcher.value = this.#job ?? "";
+        this.#showTitle();
+    }
+
+    /** The title counts the jobs that need somebody: it is seen in a tab of the background, too. */
+    #showTitle() {
+        const { job, troubles = [] } = store.get("overview") ?? {};
+        const others = store.get("jobs").filter((one) => one.job !== job && one.troubles?.length);
+        const number = others.length + (troubles.length ? 1 : 0);
+        document.title = number ? `(${number}!) ${this.#title}` : this.#title;
     }
 
     #showOverview(overview) {
+        this.#showTitle();
         const mine = overview?.job === this.#job ? overview : null;
         if (this.pill) this.pill.hidden = !mine;
         if (this.pill && mine) showState(this.pill, mine.state);
+        if (this.trouble) showTrouble(this.trouble, mine?.troubles ?? []);
         for (const { button, fits } of this.actions ?? []) button.hidden = !mine || !fits(mine);
         const badge = this.#pages.querySelector(".badge");
         if (!badge) return;

@@ -9,15 +9,18 @@ import { icon } from "../icons.js";
 import { empty, Page, searchField, time } from "../page.js";
 import { counted, DataTable } from "../parts/table.js";
 import { linkToStory, remember } from "../router.js";
+import { complain } from "../toast.js";
 
 const EVERY_S = 10;
-const PAGE = 1000;
+const PAGE = 200;
 const REST_MS = 300;
 
 export class DeadPage extends Page {
     #url = searchField("Filter by URL", "URL contains, or a pattern with * and ?");
     #reason = searchField("Filter by reason", "Reason contains");
-    #foot = h("div", { class: "table-foot" });
+    #more = []; // the pages after the first
+    #next = null;
+    #foot = h("div", { class: "table-foot" }, h("span", { role: "status" }), h("button", { class: "slim" }, "Show more"));
     #none = empty(
         icon("dead"),
         "No dead letters",
@@ -30,6 +33,7 @@ export class DeadPage extends Page {
         this.#reason.value = this.place.query.reason ?? "";
         this.groups = this.#groupTable();
         this.letters = this.#letterTable();
+        this.#foot.lastChild.addEventListener("click", () => this.#showMore());
         for (const input of [this.#url, this.#reason]) input.addEventListener("input", () => this.#filterSoon());
         const retry = actionButton({
             label: "Retry what matches …",
@@ -85,6 +89,7 @@ export class DeadPage extends Page {
     #filterSoon() {
         clearTimeout(this.timer);
         this.timer = setTimeout(() => {
+            this.#more = [];
             remember(this.#filter);
             this.again();
         }, REST_MS);
@@ -97,10 +102,23 @@ export class DeadPage extends Page {
         for (const part of [this.groupCard, this.tools, this.#foot]) part.hidden = !groups.length;
         this.letters.element.hidden = !rows.length;
         this.#noMatch.hidden = rows.length > 0 || !groups.length;
-        setText(
-            this.#foot,
-            next ? `The first ${count(rows.length)}; filter to see others.` : some(rows.length, "dead letter"),
-        );
+        const last = this.#more.at(-1);
+        this.#next = last ? last.next : next;
+        const all = [...rows, ...this.#more.flatMap((page) => page.rows)];
+        this.letters.show(all);
+        setText(this.#foot.firstChild, this.#next ? `The first ${count(all.length)}, oldest first` : some(all.length, "dead letter"));
+        this.#foot.lastChild.hidden = !this.#next;
+    }
+
+    /** The next page. A page in which nothing matches is not the end. */
+    async #showMore() {
+        const query = { ...this.#filter, limit: PAGE, after: this.#next };
+        try {
+            this.#more.push(await get(of(this.job, "dead"), query));
+            this.again();
+        } catch (error) {
+            complain(error);
+        }
     }
 
     #groupTable() {
@@ -110,7 +128,7 @@ export class DeadPage extends Page {
             sort: { column: "Count", isDown: true },
             columns: [
                 counted("Count", "count"),
-                { label: "Reason", kind: "wide", value: (row) => row.reason },
+                { label: "Reason", kind: "wide", value: (row) => row.reason + row.example, show: groupReason },
                 { label: "First", value: (row) => row.first_at, show: ({ first_at: at }) => time(at) },
                 { label: "Last", value: (row) => row.last_at, show: ({ last_at: at }) => time(at) },
                 { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#groupButtons(row) },
@@ -236,6 +254,11 @@ export class DeadPage extends Page {
         );
         this.again();
     }
+}
+
+/** What they have in common; then one of them in full, if it says more. */
+function groupReason({ reason, example }) {
+    return h("div", {}, reason, example ? h("p", { class: "small muted" }, `for example: ${example}`) : null);
 }
 
 function fragment(...nodes) {

@@ -3,26 +3,34 @@
 import { actionButton, attempt } from "../actions.js";
 import { get, of, patch } from "../api.js";
 import { ask } from "../dialog.js";
-import { h } from "../dom.js";
+import { h, hostName } from "../dom.js";
 import { bytes, duration, quoted } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, searchField } from "../page.js";
 import { segments } from "../parts/segments.js";
 import { shareOf, successBar } from "../parts/success.js";
-import { counted, DataTable, p95 } from "../parts/table.js";
+import { counted, DataTable, p95, pageFoot } from "../parts/table.js";
 import { remember } from "../router.js";
 
 const EVERY_S = 5;
+const PAGE = 100;
+const REST_MS = 300;
 const SORTS = [
     ["Worst success", "success"],
     ["Most queued", "queued"],
     ["Longest delay", "delay"],
+    ["Most pages", "pages"],
+    ["Name", "host"],
 ];
 
 export class HostsPage extends Page {
     #sort = this.place.query.sort || "success";
     #search = searchField("Filter by host");
-    #rows = [];
+    #limit = PAGE;
+    #foot = pageFoot(() => {
+        this.#limit += PAGE * 2;
+        this.again();
+    });
     #none = empty(icon("hosts"), "No hosts yet", "They appear when the first URLs are pushed.");
 
     build() {
@@ -30,7 +38,7 @@ export class HostsPage extends Page {
             label: "Hosts",
             keyOf: (row) => row.host,
             columns: [
-                { label: "Host", kind: "wide", value: (row) => row.host },
+                { label: "Host", kind: "name", value: (row) => row.host, show: ({ host }) => hostName(host) },
                 { label: "Success", value: shareOf, show: (row) => successBar(shareOf(row)) },
                 counted("Pages", "pages"),
                 counted("Queued", "pending"),
@@ -47,7 +55,8 @@ export class HostsPage extends Page {
                 { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#button(row) },
             ],
         });
-        this.#search.addEventListener("input", () => this.#draw());
+        this.#search.value = this.place.query.search ?? "";
+        this.#search.addEventListener("input", () => this.#searchSoon());
         const choose = (sort) => {
             this.#sort = sort;
             remember({ sort });
@@ -58,27 +67,35 @@ export class HostsPage extends Page {
             {},
             h("div", { class: "tools" }, this.#search, segments("Order", SORTS, this.#sort, choose)),
             this.table.element,
+            this.#foot.element,
             this.#none,
         );
     }
 
     start() {
+        const query = () => ({ sort: this.#sort, search: this.#search.value.trim(), limit: Math.min(1000, this.#limit) });
         this.again = this.load(
             EVERY_S,
-            (signal) => get(of(this.job, "hosts"), { sort: this.#sort, limit: 500 }, signal),
-            ({ rows }) => {
-                this.#rows = rows;
-                this.#draw();
-            },
+            (signal) => get(of(this.job, "hosts"), query(), signal),
+            (found) => this.#show(found),
             { covers: this.firstElementChild },
         );
     }
 
-    #draw() {
-        const words = this.#search.value.toLowerCase();
-        this.table.show(this.#rows.filter(({ host }) => host.toLowerCase().includes(words)));
-        this.#none.hidden = this.#rows.length > 0;
-        this.table.element.hidden = !this.#rows.length;
+    /** The server searches all hosts, not only those that are shown. */
+    #searchSoon() {
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => {
+            remember({ search: this.#search.value.trim() });
+            this.again();
+        }, REST_MS);
+    }
+
+    #show({ rows, total }) {
+        this.table.show(rows);
+        this.#foot.show(rows.length, total, "host");
+        this.#none.hidden = rows.length > 0 || this.#search.value !== "";
+        this.table.element.hidden = !rows.length;
     }
 
     #button(row) {

@@ -1,76 +1,123 @@
-/** All jobs on the server. */
+/** All jobs on the server, those that need somebody first. */
 
 import { h, setText } from "../dom.js";
-import { duration, rate, some } from "../format.js";
+import { compact, count, duration, NONE, rate, some } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, Page } from "../page.js";
-import { progress } from "../parts/progress.js";
-import { showState, statePill } from "../parts/pill.js";
-import { linkTo } from "../router.js";
+import { empty, Page, searchField } from "../page.js";
+import { progressBar } from "../parts/progress.js";
+import { jobPill } from "../parts/pill.js";
+import { counted, DataTable } from "../parts/table.js";
+import { linkTo, remember } from "../router.js";
+
+const FIRST = 50;
 
 export class JobsPage extends Page {
-    #cards = new Map(); // job -> { element, show }
-    #grid = h("div", { class: "grid" });
+    #search = searchField("Search jobs", "Search by name or state");
+    #limit = FIRST;
+    #jobs = [];
+    #table = new DataTable({
+        label: "Jobs",
+        keyOf: (row) => row.job,
+        columns: [
+            { label: "Job", kind: "name", value: (row) => row.job, show: ({ job }) => jobLink(job) },
+            { label: "State", kind: "reason", value: stateOf, show: (_, get) => reason(get) },
+            { label: "Progress", kind: "optional", value: shareKey, show: (row) => progressBar(row) },
+            { ...counted("Done", "done"), show: ({ done }) => short(done) },
+            { ...counted("Left", "remaining"), show: ({ remaining }) => short(remaining) },
+            { ...counted("Dead", "dead"), show: ({ dead }) => short(dead, dead ? "error" : null) },
+            { ...counted("Items stored", "stored"), show: ({ stored }) => short(stored) },
+            {
+                label: "Pages/s",
+                kind: "number",
+                value: (row) => row.pages_per_s ?? 0,
+                show: ({ pages_per_s: pages, finished }) => (finished ? NONE : rate(pages ?? 0)),
+            },
+            {
+                label: "Time left",
+                kind: "number",
+                value: (row) => row.eta_s,
+                show: ({ eta_s: eta }) => (eta === null || eta === undefined ? NONE : duration(eta)),
+            },
+        ],
+    });
+    #foot = h("p", { class: "table-foot" }, h("span", { role: "status" }), h("button", {}, "Show all"));
+    #none = empty(
+        icon("jobs"),
+        "There are no jobs yet",
+        "Start one: ",
+        h("code", {}, "skitter run SPIDER.py"),
+        " or ",
+        h("code", {}, "skitter crawl URL"),
+    );
+    #bar = h("div", { class: "tools" }, this.#search);
 
     build() {
-        return this.#grid;
+        this.#search.value = this.place.query.search ?? "";
+        this.#search.addEventListener("input", () => {
+            remember({ search: this.#search.value });
+            this.#draw();
+        });
+        this.#foot.lastChild.addEventListener("click", () => {
+            this.#limit = Infinity;
+            this.#draw();
+        });
+        return h("div", { class: "stack" }, this.#bar, this.#none, this.#table.element, this.#foot);
     }
 
     start() {
-        this.follow("jobs", (jobs) => this.#show(jobs));
+        this.follow("jobs", (jobs) => {
+            this.#jobs = [...jobs].sort(worstFirst);
+            this.#draw();
+        });
     }
 
-    #show(jobs) {
-        const cards = [...jobs].sort(byActivity).map((job) => {
-            if (!this.#cards.has(job.job)) this.#cards.set(job.job, jobCard(job.job));
-            this.#cards.get(job.job).show(job);
-            return this.#cards.get(job.job).element;
-        });
-        const isSame =
-            cards.length === this.#grid.childElementCount &&
-            cards.every((card, at) => card === this.#grid.children[at]);
-        if (!cards.length)
-            this.#grid.replaceChildren(
-                empty(
-                    icon("jobs"),
-                    "There are no jobs yet",
-                    "Start one: ",
-                    h("code", {}, "skitter run SPIDER.py"),
-                    " or ",
-                    h("code", {}, "skitter crawl URL"),
-                ),
-            );
-        else if (!isSame) this.#grid.replaceChildren(...cards);
+    #draw() {
+        const wanted = this.#search.value.trim().toLowerCase();
+        const found = this.#jobs.filter((job) => `${job.job} ${stateOf(job)}`.toLowerCase().includes(wanted));
+        const shown = found.slice(0, this.#limit);
+        this.#table.show(shown);
+        this.#none.hidden = this.#jobs.length > 0;
+        this.#bar.hidden = this.#table.element.hidden = !this.#jobs.length;
+        this.#foot.hidden = shown.length === this.#jobs.length;
+        this.#foot.lastChild.hidden = shown.length === found.length;
+        setText(this.#foot.firstChild, `${count(shown.length)} of ${some(found.length, "job")}${wanted ? " that match" : ""}`);
     }
 }
 
 const ORDER = ["running", "draining", "paused", "cancelled", "finished"];
+const WORST = ["server full", "no workers", "output away", "stuck", "machine lost"];
 
-function byActivity(a, b) {
-    return ORDER.indexOf(a.state) - ORDER.indexOf(b.state) || a.job.localeCompare(b.job);
+/** Jobs in trouble, the worst kind first; then by what they do. */
+function worstFirst(a, b) {
+    return rank(a) - rank(b) || a.job.localeCompare(b.job);
 }
 
-function jobCard(name) {
-    const pill = statePill("");
-    const says = h("p", { class: "small muted" });
-    const bar = progress({ isShort: true });
-    const element = h(
-        "a",
-        { class: "card job-card", href: linkTo(name) },
-        h("div", { class: "card-head" }, h("h2", {}, name), pill),
-        says,
-        bar.element,
-    );
-    const show = (job) => {
-        showState(pill, job.state);
-        setText(says, sentence(job));
-        bar.show(job);
-    };
-    return { element, show };
+function rank({ troubles, state }) {
+    return troubles?.length ? WORST.indexOf(troubles[0].kind) : WORST.length + ORDER.indexOf(state);
 }
 
-function sentence({ pages_per_s: pages, eta_s: eta, stored, done, state }) {
-    if (state === "finished") return `${some(done, "page")}, ${some(stored, "item")} stored`;
-    const left = eta === null || eta === undefined ? "" : `, about ${duration(eta)} left`;
-    return `${rate(pages ?? 0)} pages/s, ${some(stored, "item")} stored${left}`;
+function stateOf({ state, troubles }) {
+    return [state, ...(troubles ?? []).map(({ kind, says }) => `${kind} ${says}`)].join(" ");
+}
+
+function jobLink(job) {
+    return h("a", { href: linkTo(job), class: "job-link", dir: "auto" }, job);
+}
+
+/** The state, and if somebody is needed, why, and the command that helps. */
+function reason(get) {
+    const { troubles } = get();
+    const pill = jobPill(get());
+    if (!troubles?.length) return pill;
+    const [{ says, command }] = troubles;
+    const more = troubles.length > 1 ? ` (and ${troubles.length - 1} more)` : "";
+    return h("div", {}, pill, h("p", { class: "small" }, `${says}${more}`), h("code", { class: "small" }, command));
+}
+
+function short(value, tone = null) {
+    return h("span", { title: count(value), class: tone }, compact(value));
+}
+
+function shareKey({ done, pending, leased, delayed, dead, trapped, excluded, shelved }) {
+    return [done, pending, leased, delayed, dead, trapped, excluded, shelved].join(" ");
 }

@@ -1,20 +1,40 @@
 /** The job's workers, their machines, and those that fell silent. */
 
 import { h } from "../dom.js";
-import { ago, count, duration, exact } from "../format.js";
+import { ago, count, duration, exact, NONE } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
 import { isFetching, workerStepper } from "../parts/stepper.js";
-import { DataTable } from "../parts/table.js";
+import { counted, DataTable } from "../parts/table.js";
 
 const SILENT_S = 15;
 
 export class WorkersPage extends Page {
+    #machines = new DataTable({
+        label: "Machines",
+        keyOf: (row) => row.host,
+        columns: [
+            { label: "Machine", kind: "name", value: (row) => row.host },
+            { label: "State", value: (row) => row.is_lost, show: machineState },
+            counted("Workers", "workers"),
+            counted("Loaders", "loaders"),
+            counted("Pages", "pages"),
+            counted("In flight", "active"),
+            {
+                label: "Memory",
+                kind: "number",
+                value: (row) => Math.round(row.memory_mb),
+                show: ({ memory_mb, is_lost }) => (is_lost ? NONE : `${count(Math.round(memory_mb))} MB`),
+            },
+            { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
+            { label: "What it held", kind: "wide", value: (row) => row.note },
+        ],
+    });
     #table = new DataTable({
         label: "Workers",
         keyOf: (row) => row.name,
         columns: [
-            { label: "Name", value: (row) => row.name },
+            { label: "Name", kind: "name", value: (row) => row.name },
             { label: "Kind", value: (row) => row.kind },
             { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
             ofFetching("Pages", "pages"),
@@ -50,19 +70,28 @@ export class WorkersPage extends Page {
             "div",
             { class: "stack" },
             h("section", { class: "card" }, stepper.element),
+            this.#machines.element,
             this.#table.element,
             this.#none,
         );
     }
 
     start() {
-        this.#none.hidden = this.#table.element.hidden = true;
-        this.watch(({ workers = [], at }) => {
-            this.#table.show(workers.map((worker) => ({ ...worker, now: at })));
-            this.#none.hidden = workers.length > 0;
-            this.#table.element.hidden = !workers.length;
+        this.#none.hidden = this.#table.element.hidden = this.#machines.element.hidden = true;
+        this.watch(({ workers = [], silent = [], machines = [], at }) => {
+            const known = new Set(workers.map(({ name }) => name));
+            const all = [...silent.filter(({ name }) => !known.has(name)), ...workers];
+            this.#machines.show(machines.map((machine) => ({ ...machine, now: at })));
+            this.#table.show(all.map((worker) => ({ ...worker, now: at })));
+            this.#machines.element.hidden = !machines.length;
+            this.#none.hidden = all.length > 0;
+            this.#table.element.hidden = !all.length;
         });
     }
+}
+
+function machineState({ is_lost: isLost }) {
+    return h("span", { class: "pill", "data-tone": isLost ? "bad" : "ok" }, isLost ? "lost" : "at work");
 }
 
 /** Loaders do not fetch: show nothing instead of 0. */

@@ -13,3 +13,17 @@ export function showState(pill, state) {
     set(pill, "data-tone", TONES[state] || null);
     return pill;
 }
+
+/** What a job needs somebody for, or else its state. */
+export function jobPill({ state, troubles }) {
+    return troubles?.length ? showTrouble(h("span", { class: "pill" }), troubles) : statePill(state);
+}
+
+/** The worst of a job's troubles; hidden if there are none. */
+export function showTrouble(pill, troubles) {
+    pill.hidden = !troubles.length;
+    setText(pill, troubles[0]?.kind);
+    set(pill, "title", troubles[0]?.says);
+    set(pill, "data-tone", troubles[0]?.kind === "machine lost" ? "warn" : "bad");
+    return pill;
+}

@@ -1,15 +1,31 @@
 /** The crawl's progress: one bar, split by the state of its URLs. */
 
 import { h, set, View } from "../dom.js";
-import { count, roughly } from "../format.js";
+import { count, timeLeft } from "../format.js";
 
+/** Every state of a URL, so that the bar is the whole crawl. The last ones are shown only if there are any. */
 const PARTS = [
     ["done", "done", ({ done }) => done],
     ["leased", "being fetched", ({ leased }) => leased],
     ["delayed", "to be retried", ({ delayed }) => delayed],
     ["dead", "dead", ({ dead }) => dead],
-    ["pending", "pending", ({ pending }) => pending],
+    ["pending", "pending", ({ pending, shelved }) => Math.max(0, pending - (shelved ?? 0))],
+    ["shelved", "over their host's budget", ({ shelved }) => shelved ?? 0],
+    ["trapped", "held as a trap", ({ trapped }) => trapped ?? 0],
+    ["excluded", "excluded", ({ excluded }) => excluded ?? 0],
 ];
+const ALWAYS = 5;
+
+/** The bar alone, of one moment. */
+export function progressBar(overview) {
+    const parts = PARTS.filter(([, , read]) => read(overview));
+    const says = parts.map(([, label, read]) => `${count(read(overview))} ${label}`).join(", ");
+    return h(
+        "div",
+        { class: "progress", title: says, role: "img", "aria-label": says || "empty" },
+        parts.map(([name, , read]) => h("span", { class: name, "--share": share(read(overview), overview) })),
+    );
+}
 
 /** `isShort`: skip zeros. @returns {{element: HTMLElement, show: (overview: object) => void}} */
 export function progress({ isShort = false } = {}) {
@@ -22,7 +38,7 @@ export function progress({ isShort = false } = {}) {
         });
         return bar;
     });
-    const key = ([name, label, read]) => {
+    const key = ([name, label, read], at) => {
         const element = h(
             "span",
             { class: `key ${name}` },
@@ -33,7 +49,7 @@ export function progress({ isShort = false } = {}) {
             ),
             ` ${label}`,
         );
-        if (isShort) view.bind((overview) => (element.hidden = !read(overview)));
+        if (isShort || at >= ALWAYS) view.bind((overview) => (element.hidden = !read(overview)));
         return element;
     };
     const element = h(
@@ -50,9 +66,8 @@ export function progress({ isShort = false } = {}) {
     return { element, show: (overview) => view.show(overview) };
 }
 
-function left({ eta_s: eta, finished }) {
-    if (finished || eta === null || eta === undefined) return "";
-    return `${roughly(eta)} left`;
+function left(overview) {
+    return overview.finished ? "" : timeLeft(overview);
 }
 
 function share(part, overview) {

@@ -1,7 +1,7 @@
 /** The four cards of the overview: a question, its answer in large type, and the facts behind it. */
 
 import { h, View } from "../dom.js";
-import { bytes, count, duration, money, NONE, percent, rate, roughly, some } from "../format.js";
+import { bytes, count, duration, money, NONE, percent, rate, some, timeLeft } from "../format.js";
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
 import { limitOf } from "./bound.js";
@@ -9,8 +9,6 @@ import { Spark } from "./spark.js";
 import { isFetching } from "./stepper.js";
 import { shareOf, successBar, toneOf } from "./success.js";
 import { DataTable } from "./table.js";
-
-const OLD_S = 3600; // a URL that waits longer may be stuck
 
 function card(question, ...content) {
     return h("section", { class: "card question" }, h("h2", {}, question), ...content);
@@ -36,7 +34,7 @@ export function movingCard(view) {
                 view.text(({ items_per_s }) => `${rate(items_per_s ?? 0)}/s`),
             ),
         ),
-        fact("Time left", view.text(left)),
+        fact("Time left", view.text(left), { wide: true }),
         fact(
             "Running for",
             view.text(({ elapsed_s }) => (elapsed_s ? duration(Math.round(elapsed_s)) : NONE)),
@@ -70,8 +68,8 @@ function pace({ state, pages_per_s: pages, workers, pending }) {
     return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is at work";
 }
 
-function left({ eta_s: eta }) {
-    return eta === null || eta === undefined ? NONE : roughly(eta);
+function left(overview) {
+    return timeLeft(overview) || NONE;
 }
 
 function bound(overview) {
@@ -146,6 +144,8 @@ export function stuckCard(view, job) {
         { href: linkTo(job, "workers") },
         view.text((one) => (one.silent_workers ? some(one.silent_workers, "worker") : "none")),
     );
+    const help = h("p", { class: "small" }, h("code", {}, view.text((one) => one.troubles?.[0]?.command)));
+    view.bind(({ troubles }) => (help.hidden = !troubles?.length));
     const facts = h(
         "dl",
         { class: "facts" },
@@ -177,29 +177,18 @@ export function stuckCard(view, job) {
                 (one) => trouble(one)[1],
                 (one) => trouble(one)[2],
             ),
+            help,
             facts,
         ),
     };
 }
 
 /** The worst problem: the answer, the reason, the tone. */
-function trouble({
-    state,
-    pending,
-    delayed,
-    leased,
-    workers,
-    silent_workers: silent,
-    oldest_pending_s: age,
-    pages_per_s: pages,
-    dead,
-    done,
-}) {
+function trouble({ state, pending, delayed, leased, troubles, silent_workers: silent, dead, done }) {
     const isOpen = state === "running" || state === "draining";
     const isIdle = !(pending || delayed || leased);
-    if (isOpen && pending && !workers?.some(isFetching)) return ["Yes", "URLs wait, and no worker is at work", "bad"];
+    if (troubles?.length) return [troubles[0].kind === "machine lost" ? "Partly" : "Yes", troubles[0].says, "bad"];
     if (silent) return ["Partly", `${some(silent, "worker")} fell silent`, "bad"];
-    if (isOpen && age > OLD_S && !pages) return ["Yes", "URLs wait, and no page gets done", "bad"];
     if (dead > done) return ["Partly", "more URLs were given up than done", "bad"];
     if (!isOpen) return ["No", `the job is ${state}`, null];
     return ["No", isIdle ? "no URL is waiting" : "work is handed out and comes back", null];

@@ -1,7 +1,10 @@
 /** A data table: click a head to sort; new rows are patched in place. */
 
 import { h, setText } from "../dom.js";
-import { count, duration, NONE } from "../format.js";
+import { count, duration, NONE, some } from "../format.js";
+
+/** Rows that one call returns at most. */
+const MOST = 1000;
 
 /**
  * @typedef {object} Column
@@ -46,7 +49,7 @@ export class DataTable {
         const isPlain = column.fixed || column.kind === "actions";
         const label = column.label || h("span", { class: "unseen" }, "Actions");
         const inside = isPlain ? label : h("button", { onclick: () => this.#sortBy(column) }, label);
-        const head = h("th", { scope: "col", class: column.kind === "number" ? "number" : null }, inside);
+        const head = h("th", { scope: "col", class: ["number", "optional"].includes(column.kind) ? column.kind : null }, inside);
         this.#mark(head, column);
         return head;
     }
@@ -128,4 +131,18 @@ function compare(a, b) {
     const [none, other] = [a === null || a === undefined, b === null || b === undefined];
     if (none || other) return Number(none) - Number(other);
     return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+}
+
+/** "100 of 5,000 hosts", and a button for more. */
+export function pageFoot(more) {
+    const says = h("span", { role: "status" });
+    const button = h("button", { class: "slim", onclick: more }, "Show more");
+    const element = h("p", { class: "table-foot", hidden: true }, says, button);
+    const show = (shown, total, what) => {
+        element.hidden = !shown && !total;
+        button.hidden = shown >= (total ?? shown) || shown >= MOST;
+        const rest = button.hidden && shown < total ? "; search to see others" : "";
+        setText(says, `${count(shown)} of ${some(total ?? shown, what)}${rest}`);
+    };
+    return { element, show };
 }
