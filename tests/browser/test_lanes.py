@@ -102,8 +102,7 @@ async def test_pages_for_a_browser_are_rendered_by_workers_that_serve_its_lane(
             for kind in ("js", "plain", "none"):
                 await push(kind, range(4), "maybe")
             await over(frontier)
-            assert http.attempts.adaptive is not None
-            http.attempts.adaptive._known.clear()  # as after two seconds
+            http.attempts.parts.adaptive._known.clear()  # as after two seconds
             learned = {kind: asked(site, f"/{kind}/") for kind in ("js", "plain", "none")}
             site.requests.clear()
             for kind in ("js", "plain", "none"):

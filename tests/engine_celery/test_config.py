@@ -197,5 +197,5 @@ async def test_a_worker_takes_its_proxies_from_its_own_file(server, job, tmp_pat
     warm = await runtime._open_worker(spec)
 
     async with warm.stack:
-        fetcher: Any = warm.first.attempts.fetcher
+        fetcher: Any = warm.first.attempts.parts.fetcher
         assert list(fetcher.routes.exits) == ["ours"]

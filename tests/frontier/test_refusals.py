@@ -9,6 +9,8 @@ import pytest
 from cli.conftest import skitter, skitter_here  # noqa: F401
 from fetch.site import reply, serve
 from skitter.engine.memory import RequestMemory
+from skitter.engine.outcomes import Completed
+from skitter.engine.robots_cache import DISALLOWED
 from skitter.fetch.robots import RobotsRules, explain_rules
 from skitter.frontier.admin import refusals
 from skitter.frontier.admin.refusals import Refusal, find_refusal, record_refusals
@@ -19,8 +21,6 @@ from skitter.model import Completion, Failure, Request
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import Canonical, fingerprint, identify
 from skitter.worker.delivery import Delivery
-from skitter.worker.outcomes import Completed
-from skitter.worker.robots import DISALLOWED
 
 HOME = "https://a.test/"
 SCOPE = Refusal("scope", "host b.test is not among the allowed hosts", HOME)

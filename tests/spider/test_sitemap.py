@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from skitter.engine.verdict import Bury, Handle, Policy, judge_response
 from skitter.errors import BadOption
 from skitter.model import Request, Response
 from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider import HandlerError, Scope, Spider, run_handler
 from skitter.spider.sitemap import DEEPEST, SITEMAP, discovery_request, sitemap_request
-from skitter.worker.verdict import Bury, Handle, Policy, judge_response
 
 SHOP = "https://www.shop.example/"
 

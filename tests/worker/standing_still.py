@@ -8,13 +8,14 @@ import re
 import sys
 from pathlib import Path
 
-from skitter.engine.memory import RequestMemory
+from skitter.engine.attempt import Attempts
+from skitter.engine.parts import Parts
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.logs import ClusterLog
+from skitter.settings import FetchOptions, WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
@@ -34,11 +35,11 @@ def reading_a_hostile_page(page):
 async def main(url: str, job: str, name: str, log: str) -> None:
     async with connect(url) as server:
         frontier = await open_job(server, job, client=name)
-        memory, logbook = RequestMemory(), ClusterLog()
-        attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
-        delivery = Delivery(frontier, memory, logbook)
+        logbook, config = ClusterLog(), WorkerConfig(fetch=FetchOptions(obey_robots=False))
+        parts = Parts(spider, StaticFetcher({URL: HOSTILE}), config, log=logbook)
+        delivery = Delivery(frontier, parts.memory, logbook)
         options = WorkerOptions(stuck_s=1.5, stuck_log=Path(log))
-        await Worker(frontier, attempts, delivery, logbook, options).run()
+        await Worker(frontier, Attempts(parts), delivery, logbook, options).run()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from skitter.engine.memory import RequestMemory
+from attempts import attempts_of
+from skitter.engine.attempt import Attempts
+from skitter.engine.outcomes import Buried, Completed, Retried, Returned
+from skitter.engine.verdict import Policy
 from skitter.errors import (
     ConnectFailed,
     ConnectRefused,
@@ -15,21 +18,17 @@ from skitter.errors import (
     ServerRefused,
     ServerUnreachable,
 )
-from skitter.fetch import Guard, RobotsRules
+from skitter.fetch import RobotsRules
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.control import change_options
 from skitter.model import Feedback, Request, Response
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
-from skitter.worker.attempt import Attempts
-from skitter.worker.outcomes import Buried, Completed, Retried, Returned
-from skitter.worker.robots import RobotsCache
-from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
 
 
-def make_attempts(pages: dict[str, Any]) -> Attempts:
+def make_attempts(pages: dict[str, Any], **parts: Any) -> Attempts:
     spider = Spider("s", start=[ROOT])
 
     @spider.page
@@ -37,7 +36,9 @@ def make_attempts(pages: dict[str, Any]) -> Attempts:
         yield {"url": page.url}
         yield from page.follow_all()
 
-    return Attempts(spider, StaticFetcher(pages), None, RequestMemory(), lambda level, text: None)
+    if on_error := parts.pop("on_error", None):
+        spider.on_error(on_error)
+    return attempts_of(spider, StaticFetcher(pages), **parts)
 
 
 def redirect(url: str, to: str, status: int = 301) -> Response:
@@ -68,7 +69,7 @@ async def test_a_page_becomes_items_and_links(frontier):
 
 async def test_what_the_operator_excludes_is_set_aside_before_it_is_fetched(frontier):
     attempts = make_attempts({})  # whoever asks for a page fails
-    attempts.limits = lambda: frontier.options.limits
+    attempts.parts.limits = lambda: frontier.options.limits
     lease = await lease_of(frontier, url="https://a.test/private/1?x=2")
     await change_options(frontier, {"exclude": "/public/* /private/*"})
 
@@ -83,7 +84,7 @@ async def test_what_the_operator_lets_in_is_followed_from_the_next_page_on(front
     body = b"<a href='https://docs.b.test/1'>b</a><a href='https://c.test/'>c</a>"
     moved = redirect("https://a.test/moved", "https://b.test/2")
     attempts = make_attempts({ROOT: body, "https://a.test/moved": moved})
-    attempts.limits = lambda: frontier.options.limits
+    attempts.parts.limits = lambda: frontier.options.limits
     first, second = [await lease_of(frontier, url=url) for url in (ROOT, "https://a.test/moved")]
     await change_options(frontier, {"also_hosts": "*.b.test"})
 
@@ -158,8 +159,9 @@ async def test_what_an_answer_says_about_its_host_is_sent_with_the_end(
 
 async def test_a_page_waits_while_no_name_can_be_looked_up(frontier):
     said: list[str] = []
-    attempts = make_attempts({ROOT: NamesUnavailable(ROOT)})
-    attempts.log = lambda level, text: said.append(text)
+    attempts = make_attempts(
+        {ROOT: NamesUnavailable(ROOT)}, log=lambda level, text: said.append(text)
+    )
     lease = await lease_of(frontier)
 
     outcomes = [await attempts.make(lease) for _ in range(3)]
@@ -167,11 +169,11 @@ async def test_a_page_waits_while_no_name_can_be_looked_up(frontier):
     assert outcomes == [Returned(lease, waits=True)] * 3
     assert said == ["the name server does not answer: pages wait until it does"]
     rules = RobotsRules.unreachable("the name server does not answer", at=0)
-    attempts.robots = RobotsCache(None, attempts.fetcher, Guard(), "Skitter/1")
-    attempts.robots._remember("a.test", rules, 60)
+    attempts = make_attempts({}, obey_robots=True)
+    attempts.parts.robots._remember("a.test", rules, 60)
     assert await attempts.make(lease) == Returned(lease, waits=True)
     gone = RobotsRules.unreachable("host not found: a.test", at=0)
-    attempts.robots._remember("a.test", gone, 60)
+    attempts.parts.robots._remember("a.test", gone, 60)
     retried = await attempts.make(lease)
     assert isinstance(retried, Retried)
     assert retried.failure.error == "host not found: a.test"
@@ -209,7 +211,7 @@ async def test_a_loop_over_two_pages_ends_as_an_error_at_the_second(frontier):
 async def test_a_page_of_an_unwanted_type_is_done_without_its_handler(frontier):
     picture = Response(url=ROOT, status=200, headers=(("content-type", "image/png"),))
     attempts = make_attempts({ROOT: picture})
-    attempts.policy = Policy(accept=("text/html",))
+    attempts.parts.policy = Policy(accept=("text/html",))
 
     outcome = await attempts.make(await lease_of(frontier))
 
@@ -221,11 +223,10 @@ async def test_a_page_of_an_unwanted_type_is_done_without_its_handler(frontier):
 
 
 async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing(frontier):
-    attempts = make_attempts({ROOT: ConnectFailed(ROOT, "refused")})
-
-    @attempts.spider.on_error
     def hook(request, error):
         raise RuntimeError("a bug of the user's")
+
+    attempts = make_attempts({ROOT: ConnectFailed(ROOT, "refused")}, on_error=hook)
 
     outcome = await attempts.make(await lease_of(frontier))
 

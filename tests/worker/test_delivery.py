@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from skitter.engine.memory import RequestMemory
+from skitter.engine.outcomes import WAIT_S, Buried, Completed, Retried, Returned
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.control import change_options
@@ -21,7 +22,6 @@ from skitter.settings import WorkerConfig
 from skitter.spider import HandlerOutput, Rejected, Spider
 from skitter.worker.assembly import open_worker
 from skitter.worker.delivery import Delivery
-from skitter.worker.outcomes import WAIT_S, Buried, Completed, Retried, Returned
 
 
 def replace_method(frontier, complete_sealed):

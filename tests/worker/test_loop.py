@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from attempts import attempts_of
 from chaos.rig import until
 from conftest import rude
 from skitter.cli.child import run_to_the_end
-from skitter.engine.memory import RequestMemory
 from skitter.engine.pulse import rss_mb
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
@@ -32,7 +32,6 @@ from skitter.settings import Politeness
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
 from skitter.worker import delivery, loop
-from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
@@ -59,9 +58,9 @@ class SlowFetcher(StaticFetcher):
 def make_worker(frontier, fetcher, **options) -> Worker:
     spider = Spider("w", ["https://a.test/"])
     spider.page(describe)
-    memory, logbook = RequestMemory(), ClusterLog()
-    attempts = Attempts(spider, fetcher, None, memory, logbook)
-    outbox = Delivery(frontier, memory, logbook)
+    logbook = ClusterLog()
+    attempts = attempts_of(spider, fetcher, log=logbook)
+    outbox = Delivery(frontier, attempts.parts.memory, logbook)
     return Worker(frontier, attempts, outbox, logbook, WorkerOptions(**options))
 
 
@@ -187,7 +186,7 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
     [letter] = [one async for one in dead_letters(frontier)]
     assert letter.reason.startswith(f"its worker vanished {losses} times: stuck at ")
     line = 'yield {"words": bool(re.fullmatch("(a|a)+", page.text))}'
-    assert letter.reason.endswith(f"/standing_still.py:31: {line}")
+    assert letter.reason.endswith(f"/standing_still.py:32: {line}")
 
 
 async def _is(condition) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.engine.redirects import REDIRECTED_FROM, redirected
+from skitter.engine.verdict import Bury, Follow, Policy, judge_response
 from skitter.model import Request, Response
-from skitter.worker.redirects import REDIRECTED_FROM, redirected
-from skitter.worker.verdict import Bury, Follow, Policy, judge_response
 
 HERE = "https://a.test/1"
 SECRETS = {

@@ -12,6 +12,14 @@ import pytest
 
 from chaos.rig import until
 from fetch.site import Exchange, redirect, reply, serve
+from skitter.engine.robots_cache import (
+    DISALLOWED,
+    LARGE_BYTES,
+    NO_ANSWER_S,
+    PATIENCE_S,
+    RobotsCache,
+)
+from skitter.engine.verdict import Bury, Retry
 from skitter.fetch import Guard, HttpFetcher, RobotsRules
 from skitter.fetch.robots import FRESH_S, LOST_AFTER_S, TROUBLE_S
 from skitter.frontier.admin.jobs import create_job
@@ -22,8 +30,6 @@ from skitter.settings import JobOptions, Politeness, WorkerConfig
 from skitter.spider import Spider
 from skitter.urls import identify
 from skitter.worker.assembly import open_worker
-from skitter.worker.robots import DISALLOWED, LARGE_BYTES, NO_ANSWER_S, PATIENCE_S, RobotsCache
-from skitter.worker.verdict import Bury, Retry
 
 AGENT = "Skitter/0.1"
 SECRET = reply(b"User-agent: *\nDisallow: /secret\n")

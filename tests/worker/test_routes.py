@@ -460,7 +460,7 @@ async def test_without_routes_nothing_is_asked_of_the_fleet(server, server_url, 
     fetcher = StaticFetcher({"https://a.test/": page})
     config = WorkerConfig(job=job, fetch=FetchOptions(obey_robots=False))
     async with open_worker(frontier, spider_of(job), config, fetcher=fetcher) as worker:
-        assert worker.attempts.fetcher is fetcher
+        assert worker.attempts.parts.fetcher is fetcher
         await worker.run()
     assert fetcher.proxies == [None]
 

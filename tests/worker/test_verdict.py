@@ -4,6 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.engine.redirects import REDIRECTED_FROM
+from skitter.engine.verdict import (
+    Bury,
+    Follow,
+    Handle,
+    Policy,
+    Retry,
+    Skip,
+    judge_error,
+    judge_response,
+)
 from skitter.errors import (
     AddressRefused,
     ConnectFailed,
@@ -15,17 +26,6 @@ from skitter.model import Request, Response
 from skitter.page import NoMatch, Page
 from skitter.page.errors import NotJSON
 from skitter.spider import HandlerError
-from skitter.worker.redirects import REDIRECTED_FROM
-from skitter.worker.verdict import (
-    Bury,
-    Follow,
-    Handle,
-    Policy,
-    Retry,
-    Skip,
-    judge_error,
-    judge_response,
-)
 
 URL = "https://a.test/page"
 PHRASES = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}

@@ -62,6 +62,9 @@ def fetch(
     render: Annotated[
         bool, typer.Option("--render", help="Render it in a browser; needs skitter[browser].")
     ] = False,
+    stages: Annotated[
+        bool, typer.Option("--stages", help="Show what each stage of a worker did with it.")
+    ] = False,
     as_json: Json = False,
     *,
     given: Given,
@@ -71,8 +74,9 @@ def fetch(
     With --spider, also show what its handler finds. The exit code is 1 if a worker would not
     complete the page: no answer, an error status, robots.txt, scope.
     """
-    if body and as_json:
-        raise UsageError("--body and --json both write to standard output: choose one.")
+    if body and (as_json or stages):
+        other = "--json" if as_json else "--stages"
+        raise UsageError(f"--body and {other} both write to standard output: choose one.")
     if handler and not spider:
         raise UsageError("--handler needs a spider: name its file with --spider.")
     loaded = load_spider(spider, pairs_of(arguments)) if spider else None
@@ -80,11 +84,12 @@ def fetch(
         visit(url, loaded, handler=handler, config=_config(given, loaded), render=render)
     )
     if as_json:
-        emit_json(to_json(found))
+        emit_json(to_json(found, stages=stages))
     elif body:
         _write_body(found)
     else:
-        pairs((name, clean(str(value))) for name, value in rows(found, headers=headers))
+        shown = stage_rows(found) if stages else rows(found, headers=headers)
+        pairs((name, clean(str(value))) for name, value in shown)
     if found.problem:
         print_error(clean(found.problem))
         raise typer.Exit(1)
@@ -125,6 +130,14 @@ def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
         yield from _output_rows(found.output)
 
 
+def stage_rows(found: Visit) -> Iterator[tuple[str, object]]:
+    """What each stage did with the page, and before with those that redirected to it."""
+    for hop in found.hops:
+        yield "url", redact(hop.request.url)
+        for one in hop.stages:
+            yield one.stage, f"{one.said}{'. The visit ended here.' if one.ended else ''}"
+
+
 def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
     if not _is_text(page):
         return
@@ -160,7 +173,7 @@ def _details(handler: str | None, priority: int) -> str:
     return ", ".join(filter(None, parts))
 
 
-def to_json(found: Visit) -> dict[str, Any]:
+def to_json(found: Visit, *, stages: bool = False) -> dict[str, Any]:
     """The page for programs."""
     page = found.page
     answer: dict[str, Any] = {
@@ -173,6 +186,7 @@ def to_json(found: Visit) -> dict[str, Any]:
                 "location": hop.response.header("location") if hop.response else None,
                 "robots": hop.robots,
             }
+            | ({"stages": hop.stages} if stages else {})
             for hop in found.hops
         ],
     }

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeGuard
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
 from skitter.cli.proxied import NO_FREE_PROXY, open_proxied, renderer_by_routes, worker_config
+from skitter.engine.attempt import Attempts
 from skitter.engine.departures import TooEarly
-from skitter.engine.memory import RequestMemory
+from skitter.engine.outcomes import Buried, Completed, Outcome, Retried, Returned
+from skitter.engine.parts import Parts
+from skitter.engine.stages import HOOKS, Stage, bind, stages
 from skitter.errors import NAMES_AWAY, SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
@@ -19,26 +23,33 @@ from skitter.page import Page
 from skitter.settings import Config, SessionPool
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
-from skitter.worker.assembly import policy_of, renderer_of
-from skitter.worker.attempt import Attempts
-from skitter.worker.directives import Directives
-from skitter.worker.login import Logins
-from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
-from skitter.worker.rendering import BrowserFetcher
-from skitter.worker.robots import RobotsCache
-from skitter.worker.sessions import Sessions
+from skitter.worker.assembly import renderer_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skitter.engine.robots_cache import RobotsCache
     from skitter.fetch.client import Leave
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a stage of the attempt said."""
+
+    stage: str
+    said: str
+    hooks: Sequence[str] = ()  # that ran
+    ended: bool = False  # whether the visit ended there
 
 
 @dataclass(slots=True)
 class Hop:
-    """One request: what robots.txt said about it, and its response."""
+    """One request: what robots.txt said about it, its response, and what the stages said."""
 
     request: Request
     robots: str | None = None  # None: not asked
     response: Response | None = None
+    stages: list[Said] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -95,28 +106,16 @@ async def visit(
 async def _open_attempts(
     stack: AsyncExitStack, spider: Spider, hops: list[Hop], *, config: Config, guard: Guard
 ) -> Attempts:
-    """Attempts like a worker's; what they fetch is added to the hops."""
+    """Attempts like a worker's, without a job; what they fetch is added to the hops."""
     client = await _open_client(stack, config, guard)
-    robots = RobotsCache(None, client, guard, config.fetch.user_agent)
-    fetcher = client
+    own = replace(worker_config(config), sessions=SessionPool(cookies=spider.cookies))
+    renderer = None
     if spider.render_of(hops[0].request):
-        browser = renderer_of(worker_config(config), guard)
-        renderer = renderer_by_routes(await stack.enter_async_context(browser), client)
-        fetcher = BrowserFetcher(spider, client, renderer)
-    policy = policy_of(spider, worker_config(config))
-    sessions = Sessions(None, SessionPool(cookies=spider.cookies))
-    return Attempts(
-        spider=spider,
-        fetcher=_Recorder(fetcher, hops),
-        robots=robots if config.fetch.obey_robots else None,
-        memory=RequestMemory(),
-        log=lambda level, text: None,
-        policy=policy,
-        limits=lambda: spider.limits,
-        directives=Directives.of(config.fetch),
-        sessions=sessions,
-        logins=Logins(spider, client, sessions, policy),
-    )
+        browser = await stack.enter_async_context(renderer_of(worker_config(config), guard))
+        renderer = renderer_by_routes(browser, client)
+    parts = Parts(spider, client, own, guard, renderer=renderer)
+    parts.fetcher = _Recorder(parts.fetcher, hops)
+    return Attempts(parts, [Witness(one) for one in bind(parts)])
 
 
 async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> Fetcher:
@@ -153,14 +152,54 @@ class _Recorder:
         return response
 
 
+class Witness:
+    """A stage that can tell what it did: which of its hooks ran, and whether the visit ended."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self._ran, self._stopped = stage, list[str](), False
+        for name in HOOKS:
+            if hook := getattr(stage, name, None):
+                setattr(self, name, partial(self._run, name, hook))
+
+    async def _run(self, name: str, hook: Callable[..., Any], visit: Any, *rest: Any) -> Any:
+        self._ran.append(name)
+        self._visit = visit
+        try:
+            result = await hook(visit, *rest)
+        except Exception:
+            self._stopped = True
+            raise
+        self._stopped |= isinstance(result, Outcome) and name != "ended"
+        return result
+
+    def report(self) -> Said:
+        """About the visit that has just ended; the next begins anew."""
+        ran, ended, self._ran, self._stopped = self._ran, self._stopped, [], False
+        text = self.stage.tell(self._visit) if ran else "not reached"
+        return Said(type(self.stage).__name__, text or "nothing to tell", ran, ended)
+
+
+def _report(witnesses: Sequence[Any]) -> list[Said]:
+    """What each stage said, also of those that are off."""
+    said = {one.stage: one for one in (witness.report() for witness in witnesses)}
+    return [
+        said.get(one.__name__, Said(one.__name__, f"off: needs {one.needs}")) for one in stages()
+    ]
+
+
 async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
     """Make attempts until one is not a redirect, and return its outcome. Raises SkitterError."""
     await attempts.begin()
     while True:
-        lease = lease_of(hops[-1].request)
-        if attempts.robots is not None:
-            await _ask_robots(hops[-1], lease.host, attempts.robots)
+        lease, problem = lease_of(hops[-1].request), None
+        try:
+            await _ask_robots(hops[-1], lease.host, attempts.parts.robots)
+        except (SkitterError, TooEarly) as error:
+            problem = error
         outcome = await attempts.make(lease)
+        hops[-1].stages = _report(attempts.stages)
+        if problem:
+            raise problem
         if not _is_redirect(outcome):
             return outcome
         hops.append(Hop(outcome.completion.links[0]))
@@ -168,6 +207,8 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
 
 async def _ask_robots(hop: Hop, host: str, robots: RobotsCache) -> None:
     """Check before the attempt does, as this explains more."""
+    if not robots.is_obeyed:
+        return
     rules, agent = await robots.rules(hop.request.url, host), robots.user_agent
     hop.robots = rules.explain(hop.request.url, agent)
     if not rules.allows(hop.request.url, agent):

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 from skitter.cli.one_page import lease_of
 from skitter.cli.proxied import NO_FREE_PROXY, open_proxied
 from skitter.domains import registrable_domain
-from skitter.engine.memory import RequestMemory
+from skitter.engine.attempt import Attempts
+from skitter.engine.outcomes import Buried, Completed, Retried
+from skitter.engine.parts import Parts
+from skitter.engine.stages import bind
+from skitter.engine.stages.directives import Directives
+from skitter.engine.stages.sessions import Sessions
 from skitter.fetch import Guard, HttpFetcher
 from skitter.model import Request
 from skitter.settings import WorkerConfig
 from skitter.spider import Scope, Spider
 from skitter.spider.sitemap import FEEDS, SITEMAP, discovery_request
 from skitter.urls import identify
-from skitter.worker.assembly import policy_of
-from skitter.worker.attempt import Attempts
-from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.robots import RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -62,16 +63,8 @@ class Survey:
             HttpFetcher(fetch, guard=guard) as client,
             open_proxied(self.config, client, guard) as fetcher,
         ):
-            robots = RobotsCache(None, fetcher, guard, fetch.user_agent)
-            looker = _looker()
-            attempts = Attempts(
-                spider=looker,
-                fetcher=fetcher,
-                robots=robots if fetch.obey_robots else None,
-                memory=RequestMemory(),
-                log=lambda level, text: None,
-                policy=policy_of(looker, WorkerConfig(fetch=fetch)),
-            )
+            parts = Parts(_looker(), fetcher, WorkerConfig(fetch=fetch), guard)
+            attempts = Attempts(parts, bind(parts, without=(Directives, Sessions)))
             walk = _Walk(self, attempts, registrable_domain(target.host))
             async for page in walk.pages(discovery_request(target.url), Request(url=target.url)):
                 yield page
@@ -150,8 +143,8 @@ class _Walk:
         self._asked_at[host] = time.monotonic()
 
     def _note_delay(self, host: str) -> None:
-        robots = self.attempts.robots
-        if robots and (rules := robots.known(host)):
+        robots = self.attempts.parts.robots
+        if rules := robots.known(host):
             self.survey.delays[host] = robots.delay_s(rules)
 
 

@@ -15,7 +15,7 @@ from skitter.redact import redact_text
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-#: A handler's error, as worded by worker/verdict.py: handler, exception, message, and place.
+#: A handler's error, as worded by engine/verdict.py: handler, exception, message, and place.
 _HANDLER = re.compile(
     r"(?P<head>handler \S+ failed: [\w.]+)(?P<said>.*?)(?P<place> \(\S+:\d+.*\))?"
 )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from skitter.engine.verdict import Follow, Retry, judge_response
 from skitter.frontier.delay import Incident
 from skitter.frontier.pages import REDIRECT
 from skitter.frontier.wire import ms
 from skitter.model import Response
-from skitter.worker.verdict import Follow, Retry, judge_response
 
 if TYPE_CHECKING:
     import scrapy
     from scrapy.http import Response as ScrapyResponse
 
+    from skitter.engine.verdict import Policy
     from skitter.scrapy.mailbox import Entry
-    from skitter.worker.verdict import Policy
 
 AGAIN = "a Scrapy middleware asked for it again"
 

@@ -15,9 +15,9 @@ from skitter.scrapy.answers import incident_of, learn, opened, why_unseen
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from skitter.engine.verdict import Policy
     from skitter.scrapy.departures import Downloads
     from skitter.scrapy.mailbox import Entry, Mailbox
-    from skitter.worker.verdict import Policy
 
 
 class Exchanges:

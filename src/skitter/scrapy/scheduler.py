@@ -15,6 +15,7 @@ from scrapy import Request, signals
 from twisted.internet.defer import Deferred
 
 from skitter.engine.leases import is_suspect
+from skitter.engine.verdict import Policy
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.offers import Offer, offer
 from skitter.frontier.wire import NOT_PLAIN
@@ -48,7 +49,6 @@ from skitter.scrapy.refusals import has_errback, why_unheard
 from skitter.scrapy.refused import end_opening, is_refused, refuse
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
-from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,29 +8,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skitter.engine.attempt import Attempts
 from skitter.engine.departures import Departures
 from skitter.engine.figures import Figures
 from skitter.engine.handled import Handled
-from skitter.engine.memory import RequestMemory
+from skitter.engine.parts import Parts, session_pool_of
 from skitter.engine.quality import FoundItems
+from skitter.engine.stages.on_error import OnError
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.frontier import GENTLE_BATCH
 from skitter.logs import ClusterLog
-from skitter.worker.adaptive import Adaptive
-from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
-from skitter.worker.directives import Directives
-from skitter.worker.login import Logins
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
-from skitter.worker.rendering import BrowserFetcher
-from skitter.worker.revisits import Revisits
-from skitter.worker.robots import RobotsCache
-from skitter.worker.sessions import Sessions
-from skitter.worker.traps import Traps
-from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,7 +32,7 @@ if TYPE_CHECKING:
     from skitter.fetch.render import Renderer
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lane
-    from skitter.settings import SessionPool, WorkerConfig
+    from skitter.settings import WorkerConfig
     from skitter.spider.spider import Spider
 
 
@@ -71,22 +63,22 @@ async def open_worker(
         if config.proxies:
             http, renderer = await web.open_routes(stack, http, renderer, log)
         departures = Departures(frontier, resolver)
-        attempts = web.attempts(http, renderer, departures, log)
+        parts = Parts(spider, http, config, guard, frontier, departures, renderer, log, figures)
         default = spider.default or ""
         delivery = Delivery(
-            frontier, attempts.memory, log, departures,
+            frontier, parts.memory, log, departures,
             quality=FoundItems(default), handled=Handled(default), figures=figures,
         )  # fmt: skip
         if spider.hooks.error:
-            delivery.on_given_up = partial(attempts.run_error_hooks, spider.hooks.error)
+            delivery.on_given_up = partial(OnError(parts).call, spider.hooks.error)
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
         with log.attached():
-            yield Worker(frontier, attempts, delivery, log, options)
+            yield Worker(frontier, Attempts(parts), delivery, log, options)
 
 
 @dataclass(frozen=True, slots=True)
 class _Web:
-    """Opens what fetches pages and what handles them."""
+    """Opens what fetches pages."""
 
     frontier: Frontier
     spider: Spider
@@ -116,34 +108,6 @@ class _Web:
         routed = replace(routed, figures=self.figures)
         return routed, RoutedRenderer(routed, renderer) if renderer else None
 
-    def attempts(
-        self, fetcher: Fetcher, renderer: Renderer | None, departures: Departures, log: ClusterLog
-    ) -> Attempts:
-        frontier, spider, config = self.frontier, self.spider, self.config
-        policy = policy_of(spider, config)
-        sessions = Sessions(frontier, session_pool_of(config), spider.logins)
-        robots = RobotsCache(frontier, fetcher, self.guard, config.fetch.user_agent, log)
-        either = BrowserFetcher(spider, fetcher, renderer, self.figures) if renderer else fetcher
-        memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
-        return Attempts(
-            spider=spider,
-            fetcher=either,
-            robots=robots if config.fetch.obey_robots else None,
-            memory=memory,
-            log=log,
-            policy=policy,
-            limits=lambda: frontier.options.limits,
-            departures=departures,
-            directives=Directives.of(config.fetch),
-            sessions=sessions,
-            logins=Logins(spider, fetcher, sessions, policy),
-            traps=Traps(frontier, item_per_page=spider.item_per_page, is_known=memory.has_any),
-            passes_on=config.workers.only == "http",
-            adaptive=Adaptive(spider, frontier) if spider.is_adaptive else None,
-            revisits=Revisits(frontier),
-            figures=self.figures,
-        )
-
 
 def renderer_of(
     config: WorkerConfig, guard: Guard, resolver: Resolver | None = None
@@ -162,12 +126,6 @@ def renderer_of(
     )
 
 
-def session_pool_of(config: WorkerConfig) -> SessionPool:
-    """Without cookies if the configuration sets a Cookie header for every request."""
-    has_own = any(name.lower() == "cookie" for name in config.fetch.headers)
-    return replace(config.sessions, cookies=False) if has_own else config.sessions
-
-
 def has_plain_pages(spider: Spider) -> bool:
     """Whether some of its pages need no browser."""
     return spider.is_adaptive or not spider.renders.keys() >= spider.handlers.keys()
@@ -181,15 +139,3 @@ def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
     if not has_plain_pages(spider):
         slots[""] = slots["browser"]  # pages pushed without a lane are rendered too
     return slots if spider.renders and config.workers.only is None else {}
-
-
-def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
-    """When to give up on a page, and how long to leave a host alone."""
-    return Policy(
-        max_redirects=config.fetch.max_redirects,
-        longest_rest_s=config.fetch.max_retry_after_s,
-        handler_tries=config.workers.handler_tries,
-        blocked_rest_s=config.fetch.blocked_rest_s,
-        has_routes=len(config.proxies) > 1,
-        accept=spider.accept,
-    )

@@ -15,6 +15,7 @@ from skitter.engine.figures import Figures
 from skitter.engine.handled import Handled
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
+from skitter.engine.outcomes import WAIT_S, Buried, Cause, Completed, Outcome, Retried, Returned
 from skitter.engine.pulse import cancel_all
 from skitter.engine.quality import FoundItems
 from skitter.errors import JobMissing, SkitterError, UsageError, shorten
@@ -25,7 +26,6 @@ from skitter.frontier.wire import NOT_PLAIN
 from skitter.model import Completion, Ended, Failure, Lease
 from skitter.report import some
 from skitter.spider.sitemap import SITEMAP
-from skitter.worker.outcomes import WAIT_S, Buried, Cause, Completed, Outcome, Retried, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Iterable

@@ -27,10 +27,10 @@ from skitter.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from skitter.engine.attempt import Attempts
     from skitter.frontier.frontier import Frontier
     from skitter.logs import ClusterLog
     from skitter.model import Lease, Leased
-    from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
 
 IDLE_S = 0.2  # how long to wait when there is nothing to do
@@ -204,11 +204,11 @@ class Worker:
         return leases, leased.again_in_s
 
     async def _lease_worthy(self, limit: int, lane: Lane) -> tuple[Leased, list[Lease]]:
-        """Leases except those held as traps; empty only if there are no others."""
-        traps, ttl_s = self.attempts.traps, self.options.lease_in_s(lane)
+        """Leases that the stages admit; empty only if there are no others."""
+        ttl_s = self.options.lease_in_s(lane)
         while True:
             leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane)
-            worthy = await traps.without_trapped(leased.leases) if traps else leased.leases
+            worthy = await self.attempts.admit(leased.leases)
             if worthy or not leased.leases or self._stop.is_set():
                 return leased, worthy
 

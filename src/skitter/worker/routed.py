@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from skitter.engine.blocks import blocker_of
 from skitter.errors import AddressRefused, ConnectFailed, FetchError, ProxyFault, ResponseTooLarge
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.exits import Exit
@@ -23,7 +24,6 @@ from skitter.frontier.admin.control import set_state
 from skitter.frontier.routes import FREE, Cost, FleetRoutes
 from skitter.metrics.recorder import Recorder
 from skitter.model import State
-from skitter.worker.blocks import blocker_of
 from skitter.worker.ledger import Ledger
 from skitter.worker.routes import Routes
 

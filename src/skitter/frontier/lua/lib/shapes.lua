@@ -12,7 +12,7 @@ KEYS   probation hash  fingerprint of a lease -> shape whose budget it uses
 --@include bulk limits shape_records
 local MAX_SHAPES = 100
 local LAST = 10
-local NEEDED = 0.2 -- credit per page: worker/traps.py defines what a page is worth
+local NEEDED = 0.2 -- credit per page: engine/stages/traps.py defines what a page is worth
 local UNFINISHED = { lease = true, reap = true, reclaim = true, release = true, retry = true }
 
 -- The number under which all further shapes of a host share a budget.

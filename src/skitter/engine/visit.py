@@ -7,37 +7,50 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from skitter.engine.outcomes import Buried, Completed, Retried
+from skitter.engine.verdict import Bury, Follow, Retry, is_refusal
 from skitter.frontier.pages import REDIRECT, page_facts
 from skitter.frontier.wire import ms
 from skitter.model import Completion, Failure, Feedback
-from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.verdict import Bury, Follow, Retry
+from skitter.spider.run import HandlerError, HandlerOutput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skitter.engine.departures import Gate
+    from skitter.engine.verdict import Verdict
     from skitter.errors import SkitterError
     from skitter.fetch.client import Leave
-    from skitter.fetch.robots import RobotsRules
     from skitter.fetch.session import Session
-    from skitter.model import Lease, Response
-    from skitter.spider.run import HandlerOutput
-    from skitter.worker.login import SiteLogin
+    from skitter.model import Lease, Request, Response
+    from skitter.page import Page
+    from skitter.spider.scope import Refused
 
 
 @dataclass(slots=True)
 class Visit:
-    """One lease, the gate of its requests, and what is sent when it ends."""
+    """One lease, the gate of its requests, and what is sent when it ends. A stage may keep notes of
+    its own in `notes`, by its name."""
 
     lease: Lease
     gate: Gate | None = None  # None: requests leave at any time
+    request: Request = field(init=False)  # to be sent
+    page: Page = field(init=False)  # to be handled, if it has come to that
     session: Session | None = None  # None: no cookie has come yet
-    login: SiteLogin | None = None
-    rules: RobotsRules | None = None  # of robots.txt; None: it is not obeyed
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
+    verdict: Verdict | None = None  # on it
+    output: HandlerOutput | None = None
+    links: Sequence[Request] = ()  # to send with its completion
+    again: Sequence[Request] = ()  # those that the frontier has
     error: SkitterError | None = None  # what ended it
-    usage: str = ""  # what the page says about its use
+    by_robots: str = ""  # what robots.txt says about its use
+    usage: str = ""  # what the page says about that
     asked_at: float = 0.0  # when the last fetch began, by the monotonic clock
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.request = self.lease.request
 
     @property
     def leave(self) -> Leave | None:
@@ -60,9 +73,11 @@ class Visit:
             self.gate.arrive(url)
             await asyncio.shield(self.gate.close())
 
-    async def note_response(self, response: Response, verdict: object) -> None:
+    async def note_response(self, response: Response, verdict: Verdict) -> None:
         """Note what a response says about its host, and pass a rest on to others on its clock."""
-        self.response = response
+        self.response, self.verdict = response, verdict
+        if self.session:
+            self.session.note(refused=is_refusal(response, verdict))
         self.arrive(response.url)
         is_plain = not self.lease.request.lane  # a browser's time is not only the host's
         if self.lease.pace and is_plain and response.status < 500:
@@ -94,17 +109,17 @@ class Visit:
             after_s=verdict.after_s if isinstance(verdict, Retry) else None,
             feedback=self._learned(),
         )
+        handler = self.error.handler if isinstance(self.error, HandlerError) else ""
         if isinstance(verdict, Bury):
-            return Buried(failure)
+            return Buried(failure, handler)
         self.feedback.rest_ms = ms(verdict.rest_s)
         self.feedback.incident = verdict.incident if verdict.of_host else 0
-        return Retried(failure, blocked=verdict.blocked)
+        return Retried(failure, blocked=verdict.blocked, handler=handler)
 
-    def logged_out(self) -> Retried | Buried:
-        """The page is meant for others, or is a log-in form: retry when logged in."""
-        if self.session:
-            self.session.logged_out = True
-        return self.ended(Retry("its session is logged out", after_s=0.0))
+    def skipped(self, why: Refused, *links: Request) -> Completed:
+        """The page is done without its handler, and counted as refused."""
+        output = HandlerOutput(refused=[(self.lease.url, why)])
+        return self.completed(output, skipped=why.reason, links=links)
 
     def _learned(self) -> Feedback:
         if self.session:

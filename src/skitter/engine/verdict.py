@@ -7,14 +7,14 @@ from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from skitter.engine.blocks import blocker_of
+from skitter.engine.redirects import way_to, why_not_sent
 from skitter.errors import ConnectRefused, shorten
 from skitter.fetch.retry_after import retry_after_s
 from skitter.frontier.delay import Incident
 from skitter.spider.run import HandlerError
 from skitter.spider.sitemap import SITEMAP, may_be_missing
 from skitter.urls import join
-from skitter.worker.blocks import blocker_of
-from skitter.worker.redirects import way_to, why_not_sent
 
 if TYPE_CHECKING:
     from skitter.errors import SkitterError
@@ -160,7 +160,9 @@ def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry |
     """Judge a failed fetch or a failed handler."""
     if error.retryable:
         refused = isinstance(error, ConnectRefused)
-        return Retry(_reason(error), incident=Incident.REFUSED if refused else 0)
+        after_s = getattr(error, "after_s", None)
+        incident = Incident.REFUSED if refused else 0
+        return Retry(_reason(error), after_s=after_s, incident=incident)
     is_final = isinstance(error, HandlerError) and error.is_final
     if isinstance(error, HandlerError) and not is_final and attempt < policy.handler_tries:
         return Retry(_reason(error))

@@ -9,21 +9,24 @@ import re
 import time
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import msgspec
 
+from skitter.engine.outcomes import Buried, Completed
+from skitter.engine.stages.stage import Stage
 from skitter.frontier.admin.schedule import offer_round
 from skitter.frontier.completions import encode_item
 from skitter.frontier.wire import encode, ms
 from skitter.model import Revisit, Visited
-from skitter.worker.outcomes import Buried, Completed
 
 if TYPE_CHECKING:
+    from skitter.engine.outcomes import Outcome
+    from skitter.engine.parts import Parts
+    from skitter.engine.verdict import Verdict
+    from skitter.engine.visit import Visit
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease, Request, Response
-    from skitter.worker.outcomes import Outcome
-    from skitter.worker.visit import Visit
 
 NOT_MODIFIED, BAD = 304, 400
 GONE = frozenset({404, 410})
@@ -33,23 +36,37 @@ LONGEST_ETAG, LONGEST_DATE = 256, 40
 
 
 @dataclass(slots=True)
-class Revisits:
-    """Whether a job visits pages again, and when."""
+class Revisits(Stage):
+    """Asks whether a page has changed since its last visit, and plans the next one."""
+
+    needs: ClassVar[str] = "a job"
 
     frontier: Frontier
 
-    @property
-    def are_wanted(self) -> bool:
-        return self.frontier.options.visits.revisit
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts.frontier) if parts.frontier else None
 
-    def conditional(self, request: Request) -> Request:
-        """The request, made conditional: it is answered with 304 if the page has not changed."""
+    async def before(self, visit: Visit) -> Outcome | None:
+        """Make the request conditional: it is answered with 304 if the page has not changed."""
+        request = visit.request
+        if request.unique and await self._is_replaced(request):
+            return visit.completed()
         last = request.visited
-        if last is None or request.lane or not (last.etag or last.modified):
-            return request
-        asked = {"if-none-match": last.etag, "if-modified-since": last.modified}
-        headers = {name: value for name, value in asked.items() if value}
-        return msgspec.structs.replace(request, headers={**headers, **request.headers})
+        if last and not request.lane and (last.etag or last.modified):
+            asked = {"if-none-match": last.etag, "if-modified-since": last.modified}
+            headers = {name: value for name, value in asked.items() if value}
+            headers |= request.headers
+            visit.request = msgspec.structs.replace(request, headers=headers)
+        return None
+
+    async def judged(self, visit: Visit, verdict: Verdict) -> Outcome | None:
+        return visit.completed() if self.is_unchanged(visit) else None
+
+    async def ended(self, visit: Visit, outcome: Outcome) -> None:
+        if visit.error is None:
+            self._plan(visit, outcome)
+            await self._take_along(visit.lease, outcome)
 
     def is_unchanged(self, visit: Visit) -> bool:
         """Whether the page is the same as the last time."""
@@ -60,9 +77,9 @@ class Revisits:
             return True
         return response.status < BAD and digest_of(response) == last.digest
 
-    def plan(self, visit: Visit, outcome: Outcome) -> None:
+    def _plan(self, visit: Visit, outcome: Outcome) -> None:
         """Send the next visit, or that there is none, when this one ends."""
-        if not self.are_wanted or visit.response is None:
+        if not self.frontier.options.visits.revisit or visit.response is None:
             return
         if isinstance(outcome, Completed):
             brought = bool(outcome.completion.items)
@@ -70,7 +87,7 @@ class Revisits:
         elif isinstance(outcome, Buried) and visit.response.status in GONE:
             visit.feedback.revisit = self._none(visit)
 
-    async def take_along(self, lease: Lease, outcome: Outcome) -> None:
+    async def _take_along(self, lease: Lease, outcome: Outcome) -> None:
         """In a round, where a page redirects to is visited again too, though it is known; so is the
         same page in a browser."""
         due_ms = lease.request.round
@@ -78,7 +95,7 @@ class Revisits:
         if pages := [link for link in links if link.round]:
             await offer_round(self.frontier, pages, due_ms=due_ms)
 
-    async def is_replaced(self, request: Request) -> bool:
+    async def _is_replaced(self, request: Request) -> bool:
         """Whether it is a page of a round by an earlier release, which had a fingerprint per round:
         the page itself is visited instead."""
         found = OLD_ROUND.search(request.unique)

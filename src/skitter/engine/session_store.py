@@ -25,7 +25,7 @@ MAX_KNOWN: Final = 10_000
 
 
 @dataclass(slots=True)
-class Sessions:
+class SessionStore:
     """Opens them, and remembers what the server said last."""
 
     frontier: Frontier | None  # None: nobody to share them with

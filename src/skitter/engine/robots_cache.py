@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.domains import host_of
+from skitter.engine.verdict import Bury, Retry
 from skitter.errors import NAMES_AWAY, NOT_FOUND, ServerFull
 from skitter.fetch.robots import (
     LOST_AFTER_S,
@@ -19,7 +20,6 @@ from skitter.fetch.robots import (
 )
 from skitter.frontier.admin.control import set_host
 from skitter.frontier.robots import KEEP_S, ask_robots, store_robots
-from skitter.worker.verdict import Bury, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,7 @@ class RobotsCache:
     guard: Guard
     user_agent: str
     log: Callable[[str, str], None] = lambda level, text: None  # level, text
+    is_obeyed: bool = True
     _known: dict[str, tuple[RobotsRules, float]] = field(default_factory=dict)
     _asking: dict[str, asyncio.Task[RobotsRules]] = field(default_factory=dict)
 

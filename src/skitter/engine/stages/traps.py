@@ -8,20 +8,24 @@ request, all links are new or lead back. Seeds are exempt: somebody asked for th
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
+from skitter.engine.news import News
+from skitter.engine.stages.stage import Stage
 from skitter.errors import SkitterError
 from skitter.frontier.traps import ask_permits
 from skitter.page import TooComplex
 from skitter.shapes import REPEATED, number_of, shape_of
 from skitter.spider.sitemap import SITEMAP
-from skitter.worker.news import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skitter.engine.parts import Parts
+    from skitter.engine.visit import Visit
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
     from skitter.page import Page
@@ -37,8 +41,10 @@ MAX_LINKS, MAX_REFERRED = 1000, 50_000
 
 
 @dataclass(slots=True)
-class Traps:
-    """The permits of a worker, by shape."""
+class Traps(Stage):
+    """Holds URLs whose shape has spent its budget; reports what a page was worth."""
+
+    needs: ClassVar[str] = "a job"
 
     frontier: Frontier
     item_per_page: bool = False  # the spider's: items prove nothing then
@@ -54,7 +60,13 @@ class Traps:
     def budget(self) -> int | None:
         return self.frontier.options.limits.shape_budget
 
-    async def without_trapped(self, leases: list[Lease]) -> list[Lease]:
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        if parts.frontier is None:
+            return None
+        return cls(parts.frontier, parts.spider.item_per_page, parts.memory.has_any)
+
+    async def admit(self, leases: list[Lease]) -> list[Lease]:
         """The leases that may be fetched. The frontier holds the others."""
         if self.budget is None:
             return leases
@@ -95,14 +107,12 @@ class Traps:
         if ahead:
             self._ahead[shape] = self._ahead.get(shape, 0) + ahead
 
-    def yields(self, lease: Lease, page: Page, output: HandlerOutput) -> dict[int, int]:
-        """What a page was worth, by the numbers of the shapes it counts for."""
-        try:
-            return self._worth(lease, page, output)
-        except TooComplex:  # its handler did not need to parse it
-            return {}
+    async def handled(self, visit: Visit, output: HandlerOutput) -> None:
+        with suppress(TooComplex):  # its handler did not need to parse it
+            visit.feedback.yields = self._worth(visit.lease, visit.page, output)
 
     def _worth(self, lease: Lease, page: Page, output: HandlerOutput) -> dict[int, int]:
+        """What a page was worth, by the numbers of the shapes it counts for."""
         if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
         own = shape_of(lease.url)

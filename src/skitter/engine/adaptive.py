@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from skitter.engine.rendering import PLAIN_YIELD, for_browser
 from skitter.frontier.rendering import Rendering, read_rendering, rendering_field
 from skitter.shapes import shape_of
-from skitter.worker.rendering import PLAIN_YIELD, for_browser
 
 if TYPE_CHECKING:
+    from skitter.engine.visit import Visit
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease, Request
     from skitter.spider.run import HandlerOutput
     from skitter.spider.spider import Spider
-    from skitter.worker.visit import Visit
 
 FRESH_S: Final = 2.0
 MAX_SHAPES: Final = 10_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from skitter.errors import SkitterError
@@ -53,3 +55,10 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 Outcome = Completed | Retried | Buried | Returned
+
+
+class Again(msgspec.Struct, frozen=True):
+    """No outcome yet: the visit has another request to send."""
+
+
+AGAIN: Final = Again()

@@ -11,9 +11,13 @@ import secrets
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from skitter.engine.departures import TooEarly
+from skitter.engine.departures import PATIENCE_AFTER_REDIRECT_S, TooEarly
+from skitter.engine.redirects import redirected
+from skitter.engine.session_store import site_of
+from skitter.engine.stages.stage import Stage
+from skitter.engine.verdict import Bury, Follow, Retry, judge_response
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
@@ -23,19 +27,17 @@ from skitter.redact import hide_queries
 from skitter.spider.sitemap import SITEMAP
 from skitter.spider.source_line import trace
 from skitter.urls import identify, origin_of
-from skitter.worker.redirects import redirected
-from skitter.worker.sessions import site_of
-from skitter.worker.verdict import Bury, Follow, Policy, Retry, judge_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skitter.fetch.client import Fetcher, Leave
+    from skitter.engine.outcomes import Outcome
+    from skitter.engine.parts import Parts
+    from skitter.engine.visit import Visit
+    from skitter.fetch.client import Leave
     from skitter.fetch.session import Session
-    from skitter.model import Lease
+    from skitter.model import Lease, Response
     from skitter.spider.login import Login
-    from skitter.spider.spider import Spider
-    from skitter.worker.sessions import Sessions
 
 POLL_S: Final = 0.2
 
@@ -50,48 +52,63 @@ class LoginFailed(SkitterError):
         self.reason, self.after_s = reason, after_s
 
 
-class LoggedOut(Exception):
-    """A page says that the session is logged out: log in again, and fetch it again."""
+class Logins(Stage):
+    """Logs the session in, if its site has a log-in; again when a page says "logged out"."""
 
+    needs = "a spider with log-ins"
 
-@dataclass(slots=True)
-class Logins:
-    """The log-ins of one worker, by site."""
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._sites = {site: SiteLogin(parts, login) for site, login in parts.spider.logins.items()}
 
-    spider: Spider
-    fetcher: Fetcher
-    sessions: Sessions
-    policy: Policy = field(default_factory=Policy)
-    _sites: dict[str, SiteLogin] = field(default_factory=dict)
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts) if parts.spider.logins else None
 
-    def of(self, request: Request) -> SiteLogin | None:
-        """How to log in to the site of a request, if it has a log-in."""
-        if not self.spider.logins or (site := site_of(request)) not in self.spider.logins:
+    async def before(self, visit: Visit) -> None:
+        if login := self._sites.get(site_of(visit.lease.request)):
+            if visit.gate:
+                visit.gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+            await login.log_in(visit)
+
+    async def answered(self, visit: Visit, response: Response) -> Outcome | None:
+        """The page is meant for others, or is a log-in form: retry when logged in."""
+        login, session = self._sites.get(site_of(visit.lease.request)), visit.session
+        if not login or not session:
             return None
-        return self._sites.setdefault(site, SiteLogin(self, self.spider.logins[site]))
+        if not await login.says_logged_out(Page(visit.request, response)):
+            return None
+        session.logged_out = True
+        return visit.ended(Retry("its session is logged out", after_s=0.0))
+
+    def tell(self, visit: Visit) -> str:
+        if site_of(visit.lease.request) not in self._sites:
+            return "its site has no log-in"
+        return "logged in" if visit.session and visit.session.login else "not logged in"
 
 
 @dataclass(slots=True)
 class SiteLogin:
     """The log-in of one site."""
 
-    shared: Logins
+    parts: Parts
     login: Login
     _turns: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
 
-    async def log_in(self, lease: Lease, leave: Leave | None) -> Session:
-        """A session of the lease's site that is logged in. Raises LoginFailed."""
+    async def log_in(self, visit: Visit) -> None:
+        """Log its session in, or take one that is. Raises LoginFailed."""
         while True:
-            session = await self.shared.sessions.open(lease)
+            session = visit.session
             if session is None:
                 raise LoginFailed("it needs cookies: leave them on")
             if session.login:
-                return session
+                return
             async with self._turns[session.id]:
-                if await self._is_ours(lease, session):
-                    return await self._log_in(lease, session, leave)
+                if await self._is_ours(visit.lease, session):
+                    return await self._log_in(visit.lease, session, visit.leave)
+            visit.session = await self.parts.sessions.open(visit.lease)
 
     async def says_logged_out(self, page: Page) -> bool:
         """A redirect to the log-in page always counts: as a link, it would replace the page."""
@@ -99,7 +116,7 @@ class SiteLogin:
             return True
         if page.request.handler == SITEMAP:  # hooks do not expect one
             return False
-        hooks = self.shared.spider.hooks.logged_out
+        hooks = self.parts.spider.hooks.logged_out
         if not hooks:
             return page.status == 401
         await page.prepare()
@@ -114,19 +131,19 @@ class SiteLogin:
 
     async def _is_ours(self, lease: Lease, session: Session) -> bool:
         """Claim the log-in. False: look again, as another did it or the session was retired."""
-        if self.shared.sessions.frontier is None:
+        if self.parts.sessions.frontier is None:
             return not session.login
         key = Key(lease.host, session.name, session.number)
         session.claim = secrets.token_hex(8)
         while True:
-            claimed = await claim_login(self.shared.sessions.frontier, key, claim=session.claim)
+            claimed = await claim_login(self.parts.sessions.frontier, key, claim=session.claim)
             if claimed.what == "rest":
                 raise LoginFailed(claimed.reason, claimed.number / 1000)
             if claimed.what != "busy":
                 return claimed.what == "yours"
             await asyncio.sleep(POLL_S)
 
-    async def _log_in(self, lease: Lease, session: Session, leave: Leave | None) -> Session:
+    async def _log_in(self, lease: Lease, session: Session, leave: Leave | None) -> None:
         try:
             await self._take_steps(session, leave)
         except (asyncio.CancelledError, TooEarly):  # not a failure: others need not wait
@@ -137,16 +154,15 @@ class SiteLogin:
             await self._end(lease, session, reason=reason)
             raise LoginFailed(reason) from error
         await self._end(lease, session)
-        return session
 
     async def _end(
         self, lease: Lease, session: Session, *, reason: str = "", rest_s: float | None = None
     ) -> None:
-        if self.shared.sessions.frontier is None:
+        if self.parts.sessions.frontier is None:
             session.login = int(not reason)
             return
         session.login = await end_login(
-            self.shared.sessions.frontier,
+            self.parts.sessions.frontier,
             Key(lease.host, session.name, session.number),
             claim=session.claim,
             fields=session.login_fields,
@@ -173,7 +189,7 @@ class SiteLogin:
 
     async def _asks_again(self, page: Page) -> bool:
         """By the spider's own rule; without one, by a password field."""
-        if self.shared.spider.hooks.logged_out:
+        if self.parts.spider.hooks.logged_out:
             return await self.says_logged_out(page)
         await page.prepare()
         return page.is_html and bool(page.css("input[type=password]"))
@@ -183,9 +199,9 @@ class SiteLogin:
         SESSION.set(session)
         while True:
             now = time.time()
-            answer = await self.shared.fetcher.fetch(session.dress(request, now=now), leave=leave)
+            answer = await self.parts.client.fetch(session.dress(request, now=now), leave=leave)
             session.take(answer, now=now)
-            verdict = judge_response(request, answer, self.shared.policy, now=now)
+            verdict = judge_response(request, answer, self.parts.policy, now=now)
             if isinstance(verdict, Bury | Retry) and answer.status < 400:
                 raise LoginFailed(verdict.reason)
             if not isinstance(verdict, Follow):

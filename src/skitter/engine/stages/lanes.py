@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from skitter.engine.rendering import for_browser
+from skitter.engine.stages.stage import Stage
+
+if TYPE_CHECKING:
+    from skitter.engine.outcomes import Outcome
+    from skitter.engine.parts import Parts
+    from skitter.engine.visit import Visit
+    from skitter.model import Lease
+
+
+class Lanes(Stage):
+    """Passes pages that need a browser on to the lane that has one."""
+
+    needs = "a job whose spider renders pages"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self.adaptive, self.passes_on = parts.adaptive, parts.config.workers.only == "http"
+
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts) if parts.frontier and parts.spider.renders else None
+
+    async def before(self, visit: Visit) -> Outcome | None:
+        if visit.lease.request.lane or not await self._needs_browser(visit.lease):
+            return None
+        return visit.completed(links=[for_browser(visit.lease.request)])
+
+    async def _needs_browser(self, lease: Lease) -> bool:
+        if self.adaptive.applies(lease.request):
+            return await self.adaptive.needs_browser(lease)
+        return self.passes_on and self.parts.spider.in_lane(lease.request) is not lease.request
