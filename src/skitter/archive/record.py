@@ -16,15 +16,21 @@ from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import msgspec
-from fastwarc.stream_io import GzipWriter
-from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
+from skitter.errors import UsageError
+from skitter.extras import install
 from skitter.model import Request, Response
 from skitter.redact import redact_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+try:
+    from fastwarc.stream_io import GzipWriter
+    from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
+except ImportError as missing:
+    raise UsageError(f"an archive needs one more library: {install('archive')}") from missing
 
 #: What a page was fetched with and would be again. Headers are not kept: they may hold credentials.
 _OF_REQUEST: Final = ("method", "body", "depth", "parent", "handler", "meta", "unique", "session")
@@ -147,7 +153,10 @@ def scan(path: Path) -> Iterator[Kept]:
     for warc in ArchiveIterator(str(path), record_types=_KINDS, auto_decode="all"):
         url = warc.headers.get("WARC-Target-URI", "")
         status = getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK
-        if not url.startswith(("http://", "https://")) or warc.record_type == WarcRecordType.revisit:
+        if (
+            not url.startswith(("http://", "https://"))
+            or warc.record_type == WarcRecordType.revisit
+        ):
             continue
         when = warc.record_date
         yield Kept(

@@ -30,6 +30,7 @@ from skitter.spider.sitemap import SITEMAP
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Iterable
 
+    from skitter.engine.archived import Archived
     from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
     from skitter.frontier.frontier import Frontier
@@ -175,6 +176,7 @@ class Delivery:
     quality: FoundItems = field(default_factory=FoundItems)
     handled: Handled = field(default_factory=Handled)
     figures: Figures = field(default_factory=Figures)
+    archived: Archived | None = None  # None: no page is kept
     _outbox: Outbox[Outcome] = field(default_factory=Outbox)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
@@ -258,6 +260,8 @@ class Delivery:
         await self.quality.send(frontier)
         await self.handled.send(frontier)
         await self.figures.send(frontier)
+        if self.archived:
+            await self.archived.send(frontier)
 
     async def report_departures(self, leases: Iterable[Lease]) -> None:
         """Report when requests left, before leases end: the next turn of a host counts from it."""
@@ -275,6 +279,8 @@ class Delivery:
             [link for page in done for link in page.completion.links], epoch=epoch
         )
         for page in done:
+            if self.archived:
+                self.archived.add(page.completion, page.sealed)
             if page.output is not None:
                 self._note_handled(page, page.output)
         if len(done) < len(pages):
