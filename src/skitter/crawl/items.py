@@ -17,9 +17,9 @@ from skitter.frontier.admin.sink import find_sink
 from skitter.redact import redact
 from skitter.settings import find_server
 from skitter.sinks import BadSink, Destination
+from skitter.sinks.names import TYPE
 from skitter.sinks.registry import find_type, is_database, open_database
 from skitter.sinks.rows import row_of
-from skitter.sinks.types import TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 OWN: Final = ("_job", "_id", "_url", "_fetched_at")
+TYPE: Final = "_type"  # the field that says which type an item has, if there are several
 
 MAX_NAME_BYTES: Final = 63  # PostgreSQL silently truncates longer names
 

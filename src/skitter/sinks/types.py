@@ -6,14 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skitter.sinks.names import OWN
+from skitter.sinks.names import OWN, TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from skitter.sinks.sql import Page, SqlTable
 
-TYPE: Final = "_type"
 _BATCH: Final = 500
 
 

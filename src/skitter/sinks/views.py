@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Column, Table, Text, delete, insert, inspect, select
 from sqlalchemy.exc import DBAPIError
 
-from skitter.sinks.names import OWN, table_name
+from skitter.sinks.names import OWN, TYPE, table_name
 from skitter.sinks.shape import CATALOG
-from skitter.sinks.types import TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
