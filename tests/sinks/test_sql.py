@@ -103,7 +103,7 @@ def test_a_type_of_items_has_a_view_with_its_columns(database: str):
     assert found == [(1.0, None), (2.5, "B")]
 
     run(database, "DROP VIEW mine")
-    with closing(open_store(database, job=JOB)) as table:
+    with closing(open_database(database, job=JOB)) as table:
         assert table.clear(drop=True) == 3
     write(database, [result(4, item=shelf)])
     assert run(database, "SELECT name FROM books_shelf") == [("A",)]
