@@ -1,8 +1,9 @@
-"""Which record is whose. Beside each WARC file lies its index, a line of JSON for each page that was
-completed. Files of other tools have none: they are read through once, and all of them counts."""
+"""Which record is whose. Beside each WARC file lies its index, a line of JSON for each completed
+page. Files of other tools have none: they are read through once, and all of their pages count."""
 
 from __future__ import annotations
 
+import os
 from bisect import insort
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -38,6 +39,13 @@ def write_lines(folder: Path, lines: Iterable[str]) -> None:
     for name, some in by_file.items():
         with _inside(folder, f"{name}{INDEX}").open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in some))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def is_here(folder: Path, line: str) -> bool:
+    """Whether the record of a line is in a file of this folder."""
+    return _inside(folder, read_line(line).file).exists()
 
 
 def read_line(line: str | bytes) -> Kept:

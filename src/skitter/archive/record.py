@@ -151,7 +151,7 @@ def read_response(path: Path, offset: int) -> Response:
 def scan(path: Path) -> Iterator[Kept]:
     """All responses of a file that another tool wrote."""
     for warc in ArchiveIterator(str(path), record_types=_KINDS, auto_decode="all"):
-        url = warc.headers.get("WARC-Target-URI", "")
+        url = warc.headers.get("WARC-Target-URI") or ""
         status = getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK
         if (
             not url.startswith(("http://", "https://"))
@@ -164,7 +164,7 @@ def scan(path: Path) -> Iterator[Kept]:
             at=when.timestamp() if when else 0.0,
             file=path.name,
             offset=warc.stream_pos,
-            digest=warc.headers.get("WARC-Payload-Digest", "").removeprefix("sha1:"),
+            digest=(warc.headers.get("WARC-Payload-Digest") or "").removeprefix("sha1:"),
             status=int(status),
         )
 

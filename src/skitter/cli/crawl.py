@@ -275,7 +275,7 @@ async def _open(server: Server, plan: Plan) -> Frontier:
     try:
         frontier = await open_job(server, plan.job)
     except JobMissing:
-        return await openplan_of(server, plan, print_progress)
+        return await open_plan(server, plan, print_progress)
     said = {one.name: one for one in JOB_OPTIONS if one.key in plan.config.explicit}
     if said:
         options = plan.config.job_options

@@ -7,17 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skitter.archive.index import read_line, write_lines
+from skitter.archive.index import is_here, write_lines
+from skitter.frontier.admin.archived import forget_written, unwritten
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skitter.frontier.completions import Sealed
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.shard import Shard
     from skitter.model import Completion
-
-AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -33,27 +31,20 @@ class Archived:
 
     async def send(self, frontier: Frontier) -> None:
         """What cannot be written now stays on the server, for `settle`."""
-        sent, self._lines = self._lines, {}  # more may come meanwhile
-        for number, lines in sent.items():
-            with suppress(OSError):
-                await _settle(frontier.shards[number], self.folder, lines)
+        lines, self._lines = self._lines, {}  # more may come meanwhile
+        await _write(frontier, self.folder, lines)
 
 
 async def settle(frontier: Frontier, folder: Path) -> None:
     """Write the lines of workers that were killed before they could, if their files are here."""
-    for shard in frontier.shards:
-        found = [line.decode() for line in await shard.command("SMEMBERS", "archived")]
-        await _settle(shard, folder, [line for line in found if _is_here(folder, line)])
+    found = await unwritten(frontier)
+    here = {shard: [one for one in lines if is_here(folder, one)] for shard, lines in found.items()}
+    await _write(frontier, folder, here)
 
 
-async def _settle(shard: Shard, folder: Path, lines: list[str]) -> None:
-    """Write them first: what the server forgets must be on disk."""
-    if lines:
-        await asyncio.to_thread(write_lines, folder, lines)
-    for start in range(0, len(lines), AT_ONCE):
-        await shard.command("SREM", "archived", *lines[start : start + AT_ONCE])
-
-
-def _is_here(folder: Path, line: str) -> bool:
-    name = read_line(line).file
-    return "/" not in name and (folder / name).exists()
+async def _write(frontier: Frontier, folder: Path, by_shard: dict[int, list[str]]) -> None:
+    """Before the server forgets them, they are on disk."""
+    for shard, lines in by_shard.items():
+        with suppress(OSError):
+            await asyncio.to_thread(write_lines, folder, lines)
+            await forget_written(frontier, shard, lines)
