@@ -150,7 +150,7 @@ def read_response(path: Path, offset: int) -> Response:
 
 def scan(path: Path) -> Iterator[Kept]:
     """All responses of a file that another tool wrote."""
-    for warc in ArchiveIterator(str(path), record_types=_KINDS, auto_decode="all"):
+    for warc in ArchiveIterator(str(path), record_types=_KINDS):
         url = warc.headers.get("WARC-Target-URI") or ""
         status = getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK
         if (
