@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import shutil
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,9 +30,9 @@ def record(path: str = "/", body: bytes = b"<h1>Shop</h1>", **request) -> Record
     return Record(Request(url=f"{SITE}{path}", **request), response, time.time(), "shop", "1")
 
 
-async def keep(folder: Path, *records: Record, log=print, **options) -> list[str]:
-    with ArchiveWriter(folder, "shop", log, **options) as writer:
-        return list(await asyncio.gather(*(writer.keep(one) for one in records)))
+def keep(folder: Path, *records: Record, **options) -> list[str]:
+    with closing(ArchiveWriter(folder, "shop", print, **options)) as writer:
+        return writer.write(records)
 
 
 def warcs(folder: Path) -> list[tuple[str, str | None]]:
@@ -46,9 +46,9 @@ def warcs(folder: Path) -> list[tuple[str, str | None]]:
     return found
 
 
-async def test_a_kept_page_is_read_as_it_was_seen(tmp_path):
+def test_a_kept_page_is_read_as_it_was_seen(tmp_path):
     pages = [record(f"/{n}", f"<h1>{n}</h1>".encode(), handler="book", depth=n) for n in range(9)]
-    write_lines(tmp_path, await keep(tmp_path, *pages))
+    write_lines(tmp_path, keep(tmp_path, *pages))
 
     archive = Archive.open(tmp_path)
 
@@ -63,8 +63,8 @@ async def test_a_kept_page_is_read_as_it_was_seen(tmp_path):
     assert warcs(tmp_path) == [("warcinfo", None), *responses]
 
 
-async def test_equal_bodies_are_stored_once(tmp_path):
-    write_lines(tmp_path, await keep(tmp_path, record("/a"), record("/b")))
+def test_equal_bodies_are_stored_once(tmp_path):
+    write_lines(tmp_path, keep(tmp_path, record("/a"), record("/b")))
 
     assert [kind for kind, _ in warcs(tmp_path)] == ["warcinfo", "response", "revisit"]
     archive = Archive.open(tmp_path)
@@ -72,8 +72,8 @@ async def test_equal_bodies_are_stored_once(tmp_path):
     assert bodies == [b"<h1>Shop</h1>"] * 2
 
 
-async def test_a_record_without_a_completion_is_not_in_the_archive(tmp_path):
-    lines = await keep(tmp_path, record("/done"), record("/orphan"))
+def test_a_record_without_a_completion_is_not_in_the_archive(tmp_path):
+    lines = keep(tmp_path, record("/done"), record("/orphan"))
     assert len(Archive.open(tmp_path)) == 0  # a worker that was killed before all of them
     write_lines(tmp_path, lines[:1])
     write_lines(tmp_path, lines[:1])  # it comes again when its worker was killed in between
@@ -86,7 +86,7 @@ async def test_a_record_without_a_completion_is_not_in_the_archive(tmp_path):
 @pytest.mark.parametrize(
     "body", [b"user=me&password=hunter2", b'{"login": {"api_key": "hunter2"}}']
 )
-async def test_secrets_do_not_enter(tmp_path, body):
+def test_secrets_do_not_enter(tmp_path, body):
     url = "https://me:hunter2@shop.example/x"
     response = Response(url=url, status=200, headers=(("set-cookie", "hunter2"),), body=b"x")
     request = Request(
@@ -96,7 +96,7 @@ async def test_secrets_do_not_enter(tmp_path, body):
         headers={"authorization": "Bearer hunter2", "cookie": "hunter2"},
         meta={"token": "hunter2", "page": 3},
     )
-    write_lines(tmp_path, await keep(tmp_path, Record(request, response, 1.0, "shop", "1")))
+    write_lines(tmp_path, keep(tmp_path, Record(request, response, 1.0, "shop", "1")))
 
     for path in tmp_path.glob("*.warc.gz"):
         with path.open("rb") as file:
@@ -107,19 +107,19 @@ async def test_secrets_do_not_enter(tmp_path, body):
     assert kept.request["meta"] == {"token": "***", "page": 3}
 
 
-async def test_a_new_file_begins_when_one_is_full(tmp_path):
-    write_lines(tmp_path, await keep(tmp_path, record("/a"), record("/b"), max_file_bytes=1))
+def test_a_new_file_begins_when_one_is_full(tmp_path):
+    write_lines(tmp_path, keep(tmp_path, record("/a"), record("/b"), max_file_bytes=1))
     assert len(list(tmp_path.glob("*.warc.gz"))) == 2
     assert len(Archive.open(tmp_path)) == 2
 
 
-async def test_a_folder_that_cannot_be_written_costs_no_page_and_is_said_once(tmp_path):
+def test_a_folder_that_cannot_be_written_costs_no_page_and_is_said_once(tmp_path):
     folder, said = tmp_path / "kept", []
-    with ArchiveWriter(folder, "shop", lambda *line: said.append(line), max_file_bytes=1) as writer:
-        assert await writer.keep(record("/a"))
-        shutil.rmtree(folder)
-        folder.write_text("in the way")
-        assert [await writer.keep(record(f"/{n}")) for n in range(3)] == ["", "", ""]
+    writer = ArchiveWriter(folder, "shop", lambda *line: said.append(line), max_file_bytes=1)
+    assert writer.write([record("/a")]) != [""]
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert [writer.write([record(f"/{n}")]) for n in range(3)] == [[""], [""], [""]]
     [(level, text)] = said
     assert level == "error"
     assert "cannot be written, pages are not kept" in text

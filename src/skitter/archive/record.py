@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
+import zlib
 from base64 import b32encode
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 try:
-    from fastwarc.stream_io import GzipWriter
-    from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
+    from fastwarc.warc import ArchiveIterator, WarcRecordType
 except ImportError as missing:
     raise UsageError(f"an archive needs one more library: {install('archive')}") from missing
 
@@ -38,7 +36,9 @@ _HIDDEN: Final = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy
 #: True of the bytes that came, not of the unpacked body that is kept.
 _OF_TRANSFER: Final = frozenset({"content-encoding", "transfer-encoding", "content-length"})
 _USER: Final = re.compile("^(https?://)[^/?#]*@")
-_LEVEL: Final = 2
+_HTTP: Final = "application/http; msgtype=response"
+_LEVEL: Final = 1
+_GZIP: Final = 31  # zlib's word for it
 _SAME_BODY: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _KINDS: Final = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
 
@@ -90,43 +90,45 @@ class Record:
 
     def pack(self, *, refers_to: Kept | None = None) -> bytes:
         """The record, as a gzip member of its own. `refers_to`: where the same body is."""
-        warc = WarcRecord()
-        warc.init_headers(record_type=WarcRecordType.response)
-        for name, value in self._headers(refers_to).items():
-            warc.headers[name] = value
-        head = _http_head(self.response)
-        if refers_to:
-            warc.record_type = WarcRecordType.revisit
-            warc.set_bytes_content(head)
-        else:
-            warc.set_bytes_content(head + self.response.body)
-        warc.is_http = True
-        return _packed(warc)
-
-    def _headers(self, refers_to: Kept | None) -> dict[str, str]:
-        headers = {
-            "WARC-Record-ID": f"<urn:uuid:{uuid4()}>",
-            "WARC-Date": _date(self.at),
-            "WARC-Target-URI": _without_user(self.response.url),
-            "WARC-Payload-Digest": f"sha1:{self.digest}",
-        }
-        if self.response.remote_address:
-            headers["WARC-IP-Address"] = self.response.remote_address
-        if refers_to:
-            headers["WARC-Profile"] = _SAME_BODY
-            headers["WARC-Refers-To-Target-URI"] = refers_to.url
-            headers["WARC-Refers-To-Date"] = _date(refers_to.at)
-        return headers
+        response = self.response
+        fields = [
+            ("WARC-Target-URI", _without_user(response.url)),
+            ("WARC-Payload-Digest", f"sha1:{self.digest}"),
+        ]
+        if response.remote_address:
+            fields.append(("WARC-IP-Address", response.remote_address))
+        if refers_to is None:
+            block = _http_head(response) + response.body
+            return _packed("response", self.at, fields, _HTTP, block)
+        fields += [
+            ("WARC-Profile", _SAME_BODY),
+            ("WARC-Refers-To-Target-URI", refers_to.url),
+            ("WARC-Refers-To-Date", _date(refers_to.at)),
+        ]
+        return _packed("revisit", self.at, fields, _HTTP, _http_head(response))
 
 
-def pack_info(**fields: str) -> bytes:
+def pack_info(at: float, **fields: str) -> bytes:
     """The first record of a file: what wrote it."""
-    warc = WarcRecord()
-    warc.init_headers(record_type=WarcRecordType.warcinfo)
-    warc.headers["Content-Type"] = "application/warc-fields"
     text = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    warc.set_bytes_content(text.encode())
-    return _packed(warc)
+    return _packed("warcinfo", at, [], "application/warc-fields", text.encode())
+
+
+def _packed(
+    kind: str, at: float, fields: list[tuple[str, str]], content_type: str, block: bytes
+) -> bytes:
+    """Spelled here and not by fastwarc, which keeps all other threads waiting meanwhile."""
+    every = [
+        ("WARC-Type", kind),
+        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
+        ("WARC-Date", _date(at)),
+        *fields,
+        ("Content-Type", content_type),
+        ("Content-Length", str(len(block))),
+    ]
+    head = "".join([f"{name}: {value}\r\n" for name, value in every])
+    record = b"WARC/1.1\r\n%b\r\n%b\r\n\r\n" % (head.encode(), block)
+    return zlib.compress(record, _LEVEL, wbits=_GZIP)
 
 
 def read_info(path: Path) -> dict[str, str]:
@@ -236,12 +238,5 @@ def _response(warc: Any) -> Response:
     )
 
 
-def _packed(warc: Any) -> bytes:
-    out = io.BytesIO()
-    with closing(GzipWriter(out, compression_level=_LEVEL)) as member:
-        warc.write(member)
-    return out.getvalue()
-
-
 def _date(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='microseconds')[:26]}Z"

@@ -1,4 +1,4 @@
-"""Writes the lines of completed pages into the index of the archive."""
+"""Keeps the pages of a worker: before they are completed, and in the index afterwards."""
 
 from __future__ import annotations
 
@@ -11,28 +11,33 @@ from skitter.archive.index import is_here, write_lines
 from skitter.frontier.admin.archived import forget_written, unwritten
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from skitter.frontier.completions import Sealed
+    from skitter.archive.record import Record
+    from skitter.archive.writer import ArchiveWriter
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Completion
 
 
 @dataclass(slots=True)
 class Archived:
-    """The pages that this process has completed since its last heartbeat."""
+    """The archive of one worker, and the lines of pages completed since its last heartbeat."""
 
-    folder: Path
+    writer: ArchiveWriter
     _lines: dict[int, list[str]] = field(default_factory=dict)  # by shard
 
-    def add(self, completion: Completion, sealed: Sealed) -> None:
-        if completion.feedback and completion.feedback.archived:
-            self._lines.setdefault(sealed.shard, []).append(completion.feedback.archived)
+    async def keep(self, records: Sequence[Record]) -> list[str]:
+        """The lines of responses that are on disk now; they travel with the completions."""
+        return await asyncio.to_thread(self.writer.write, records)
+
+    def add(self, shard: int, line: str) -> None:
+        """A page was completed."""
+        self._lines.setdefault(shard, []).append(line)
 
     async def send(self, frontier: Frontier) -> None:
         """What cannot be written now stays on the server, for `settle`."""
         lines, self._lines = self._lines, {}  # more may come meanwhile
-        await _write(frontier, self.folder, lines)
+        await _write(frontier, self.writer.folder, lines)
 
 
 async def settle(frontier: Frontier, folder: Path) -> None:

@@ -20,7 +20,6 @@ from skitter.tracing import Spans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skitter.archive.writer import ArchiveWriter
     from skitter.engine.departures import Departures
     from skitter.fetch.client import Fetcher
     from skitter.fetch.render import Renderer
@@ -45,7 +44,6 @@ class Parts:
     log: Callable[[str, str], None] = lambda level, text: None  # level, text
     figures: Recorder = field(default_factory=Recorder)
     spans: Spans = field(default_factory=Spans)
-    archive: ArchiveWriter | None = None  # None: no page is kept
 
     def __post_init__(self) -> None:
         frontier, spider, config = self.frontier, self.spider, self.config

@@ -27,7 +27,7 @@ from skitter.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skitter.archive.writer import ArchiveWriter
+    from skitter.engine.archived import Archived
     from skitter.fetch.browser import BrowserRenderer
     from skitter.fetch.client import Fetcher
     from skitter.fetch.render import Renderer
@@ -65,17 +65,14 @@ async def open_worker(
             http, renderer = await web.open_routes(stack, http, renderer, log)
         departures = Departures(frontier, resolver)
         parts = Parts(spider, http, config, guard, frontier, departures, renderer, log, figures)
-        if config.archive.keep:
-            parts.archive = stack.enter_context(_writer(config, frontier.job, log))
         default = spider.default or ""
         delivery = Delivery(
             frontier, parts.memory, log, departures,
             quality=FoundItems(default), handled=Handled(default), figures=figures,
         )  # fmt: skip
         if config.archive.keep:
-            from skitter.engine.archived import Archived
-
-            delivery.archived = Archived(config.archive.folder)
+            delivery.archived = _archive(config, frontier.job, log)
+            stack.callback(delivery.archived.writer.close)
         if spider.hooks.error:
             delivery.on_given_up = partial(OnError(parts).call, spider.hooks.error)
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
@@ -121,11 +118,13 @@ class _Web:
         return routed, RoutedRenderer(routed, renderer) if renderer else None
 
 
-def _writer(config: WorkerConfig, job: str, log: ClusterLog) -> ArchiveWriter:
+def _archive(config: WorkerConfig, job: str, log: ClusterLog) -> Archived:
     from skitter.archive.writer import ArchiveWriter  # most crawls keep no pages
+    from skitter.engine.archived import Archived
 
-    archive = config.archive
-    return ArchiveWriter(archive.folder, job, log, max_file_bytes=10**6 * archive.max_file_mb)
+    options = config.archive
+    limit = 10**6 * options.max_file_mb
+    return Archived(ArchiveWriter(options.folder, job, log, max_file_bytes=limit))
 
 
 def renderer_of(

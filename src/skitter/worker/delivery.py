@@ -22,14 +22,15 @@ from skitter.errors import JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.refusals import Refusal, record_refusals
 from skitter.frontier.completions import Sealed, seal
-from skitter.frontier.wire import NOT_PLAIN
-from skitter.model import Completion, Ended, Failure, Lease
+from skitter.frontier.wire import NOT_PLAIN, pack_feedback
+from skitter.model import Completion, Ended, Failure, Feedback, Lease
 from skitter.report import some
 from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Iterable
 
+    from skitter.archive.record import Record
     from skitter.engine.archived import Archived
     from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
@@ -63,6 +64,13 @@ class _Page(NamedTuple):
     sealed: Sealed
     output: HandlerOutput | None
     skipped: bool  # its handler did not run
+    record: Record | None = None  # to be kept
+    line: str = ""  # where it is kept
+
+    def kept(self, line: str) -> _Page:
+        feedback = msgspec.structs.replace(self.completion.feedback or Feedback(), archived=line)
+        sealed = msgspec.structs.replace(self.sealed, feedback=pack_feedback(feedback))
+        return self._replace(sealed=sealed, line=line, record=None)
 
 
 @dataclass(slots=True)
@@ -109,7 +117,8 @@ class _Sorted:
         except (UsageError, *NOT_PLAIN) as error:
             self._bury(completion.lease, error)
         else:
-            self.done.append(_Page(completion, sealed, output, bool(outcome.skipped)))
+            page = _Page(completion, sealed, output, bool(outcome.skipped), outcome.record)
+            self.done.append(page)
             self.size_bytes += sealed.size_bytes
         if outcome.skipped and not output:  # else it is counted as refused
             self.counts["skipped"] += 1
@@ -240,6 +249,7 @@ class Delivery:
             size,
             (
                 lambda: self.report_departures(found.leases),
+                *([partial(self._keep, found.done)] if self.archived else []),
                 partial(send_each, found.done, self._complete, found.refuse),
                 partial(self._release, found.early),
                 partial(self._release, found.waiting, after_s=WAIT_S),
@@ -268,6 +278,15 @@ class Delivery:
         if self.departures is not None:
             await self.departures.report(leases)
 
+    async def _keep(self, pages: list[_Page]) -> None:
+        """What their handlers saw is on disk before the pages are completed."""
+        places = [place for place, page in enumerate(pages) if page.record]
+        records = [pages[place].record for place in places]
+        if self.archived and records:
+            lines = await self.archived.keep([one for one in records if one])
+            for place, line in zip(places, lines, strict=True):
+                pages[place] = pages[place].kept(line)
+
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch
         answers = await self.frontier.complete_sealed([page.sealed for page in pages])
@@ -279,8 +298,8 @@ class Delivery:
             [link for page in done for link in page.completion.links], epoch=epoch
         )
         for page in done:
-            if self.archived:
-                self.archived.add(page.completion, page.sealed)
+            if self.archived and page.line:
+                self.archived.add(page.sealed.shard, page.line)
             if page.output is not None:
                 self._note_handled(page, page.output)
         if len(done) < len(pages):

@@ -3,6 +3,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from skitter.engine.outcomes import Completed
 from skitter.engine.stages.stage import Stage
 
@@ -13,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class Archive(Stage):
-    """Keeps the response that the handler saw: on disk before the page is completed."""
+    """Has the response that the handler saw kept: on disk before the page is completed."""
 
     needs = "--archive"
 
-    @classmethod
-    def bind(cls, parts: Parts) -> Self | None:
-        return cls(parts) if parts.archive else None
-
-    async def ended(self, visit: Visit, outcome: Outcome) -> None:
+    def __init__(self, parts: Parts) -> None:
         from skitter.archive.record import Record  # an extra
 
-        archive = self.parts.archive
-        if not (archive and isinstance(outcome, Completed) and visit.output and visit.response):
-            return
-        lease, took_s = visit.lease, visit.response.elapsed_s
-        record = Record(
-            lease.request, visit.response, time.time() - took_s, archive.job, lease.fingerprint
-        )
-        visit.feedback.archived = await archive.keep(record)
+        super().__init__(parts)
+        assert parts.frontier is not None
+        self.make, self.job = Record, parts.frontier.job
 
-    def tell(self, visit: Visit) -> str:
-        return "kept" if visit.feedback.archived else ""
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts) if parts.config.archive.keep and parts.frontier else None
+
+    async def ended(self, visit: Visit, outcome: Outcome) -> Outcome | None:
+        lease, response = visit.lease, visit.response
+        if not (isinstance(outcome, Completed) and visit.output and response):
+            return None
+        at = time.time() - response.elapsed_s
+        record = self.make(lease.request, response, at, self.job, lease.fingerprint)
+        return msgspec.structs.replace(outcome, record=record)
