@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import msgspec
 
 from skitter.errors import SkitterError
 from skitter.model import Completion, Failure, Lease, Response
 from skitter.spider.run import HandlerOutput
-
-if TYPE_CHECKING:
-    from skitter.archive.record import Record
 
 #: How long a page waits while no name can be looked up.
 WAIT_S = 5.0
@@ -31,7 +28,7 @@ class Completed(msgspec.Struct, frozen=True):
     completion: Completion
     output: HandlerOutput | None = None
     skipped: str = ""
-    record: Record | None = None  # to be kept
+    record: Any = None  # skitter.archive.record.Record: the response to keep
 
 
 class Retried(msgspec.Struct, frozen=True):
