@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from skitter.engine.collector import tune_collector
 from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
-from skitter.settings import WorkerConfig
+from skitter.settings import ArchiveOptions, WorkerConfig
 from skitter.spider import Scope, Spider
 from skitter.spider.default import crawl
 from skitter.worker.assembly import open_worker
@@ -46,6 +47,7 @@ class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
     nice: int = 0
     ca_file: str = ""
     handler: str = "titles"
+    archive: str = ""  # a folder to keep pages in
 
 
 class Worked(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +114,8 @@ async def work(task: WorkerTask) -> Worked:
         frontier = await open_job(server, task.job)
         options = WorkerOptions(concurrency=task.concurrency, grace_s=1.0)
         spider = make_spider(task)
-        config = WorkerConfig(fetch=fetch_options(task.ca_file))
+        archive = ArchiveOptions(keep=bool(task.archive), folder=Path(task.archive or "archive"))
+        config = WorkerConfig(fetch=fetch_options(task.ca_file), archive=archive)
         async with open_worker(frontier, spider, config, options=options) as worker:
             tune_collector()  # as `skitter run` does
             now, before = time.perf_counter(), CpuTime.now()

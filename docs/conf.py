@@ -37,6 +37,7 @@ MENU = {
         "howto/revisit",
         "howto/traps",
         "howto/quality",
+        "howto/archive",
         "howto/login",
         "howto/browser",
         "howto/proxies",

@@ -1,5 +1,6 @@
 """A whole crawl: fetch, parse, follow, store."""
 
+from benchmarks.crawl.archive import Archive
 from benchmarks.crawl.celery import Celery
 from benchmarks.crawl.docs import Docs
 from benchmarks.crawl.load import Load
@@ -18,6 +19,7 @@ CRAWL = Suite(
     full=(
         Speed(),
         Docs(),
+        Archive(),
         Tls(),
         Celery(),
         Scale(),
@@ -31,6 +33,7 @@ CRAWL = Suite(
     quick=(
         Speed(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
         Docs(rounds=2),
+        Archive(pages=1000, rounds=1),
         Celery(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
         Tls(pages=100, rounds=2),
         Scale(seconds=2.0, rounds=1),

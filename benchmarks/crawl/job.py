@@ -35,7 +35,13 @@ async def begin(ground: Ground, seed: str, options: JobOptions = RUDE) -> Fronti
 
 
 def worker_words(
-    ground: Ground, seed: str, *, concurrency: int, nice: int = 0, handler: str = "titles"
+    ground: Ground,
+    seed: str,
+    *,
+    concurrency: int,
+    nice: int = 0,
+    handler: str = "titles",
+    archive: str = "",
 ) -> list[str]:
     """The command line of a worker process."""
     task = WorkerTask(
@@ -46,6 +52,7 @@ def worker_words(
         nice=nice,
         ca_file=ca_of(ground, seed),
         handler=handler,
+        archive=archive,
     )
     return module_words("worker", task)
 
@@ -55,11 +62,18 @@ def ca_of(ground: Ground, seed: str) -> str:
 
 
 async def crawl_all(
-    ground: Ground, seed: str, *, pages: int, limit_s: float, before: list[str] | None = None
+    ground: Ground,
+    seed: str,
+    *,
+    pages: int,
+    limit_s: float,
+    before: list[str] | None = None,
+    archive: str = "",
 ) -> Worked:
     """Crawl a whole site with one worker process; `before` is prepended to its command line."""
     frontier = await begin(ground, seed)
-    words = [*(before or []), *worker_words(ground, seed, concurrency=CONCURRENT)]
+    own = worker_words(ground, seed, concurrency=CONCURRENT, archive=archive)
+    words = [*(before or []), *own]
     figures = await run_to_end(words, name="the worker", limit_s=limit_s)
     await check_all(frontier, pages)
     return msgspec.convert(figures, Worked)

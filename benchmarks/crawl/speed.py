@@ -88,7 +88,7 @@ class Speed(Part):
 
 
 async def crawl_ours(ground: Ground, seed: str, pages: int) -> Sample:
-    return _sample(await crawl_all(ground, seed, pages=pages, limit_s=LIMIT_S))
+    return sample_of(await crawl_all(ground, seed, pages=pages, limit_s=LIMIT_S))
 
 
 async def crawl_bare(ground: Ground, seed: str, pages: int) -> Sample:
@@ -98,10 +98,10 @@ async def crawl_bare(ground: Ground, seed: str, pages: int) -> Sample:
     figures = msgspec.convert(said, BareFigures)
     if figures.pages != pages:
         raise AssertionError(f"the bare loop did {figures.pages:,} of {pages:,} pages")
-    return _sample(figures)
+    return sample_of(figures)
 
 
-def _sample(did: Worked | BareFigures) -> Sample:
+def sample_of(did: Worked | BareFigures) -> Sample:
     return {
         RATE: [did.pages / did.seconds],
         PER_CORE: [did.pages / did.cpu_s],

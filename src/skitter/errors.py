@@ -236,6 +236,13 @@ class FetchError(SkitterError):
         self.url, self.reason = url, reason
 
 
+class NotArchived(FetchError):
+    """The page is not in the archive that is crawled instead of the web."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, "it is not in the archive")
+
+
 class ConnectFailed(FetchError):
     """No connection: the name does not resolve, the port refuses, TLS fails."""
 

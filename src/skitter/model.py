@@ -276,6 +276,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     page: str = ""  # for a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None
     yields: dict[int, int] = {}  # number of a URL shape -> the page's value to it
+    archived: str = ""  # for a page that is done: its line in the archive's index
     revisit: Revisit | None = None
 
 

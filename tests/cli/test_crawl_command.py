@@ -2,12 +2,12 @@
 
 import socket
 
-from skitter.cli.crawl import PLAIN, _plan
+from skitter.cli.crawl import PLAIN, plan_of
 from skitter.fetch import resolver
 
 
 def test_the_help_names_the_file_that_is_written(skitter):
-    plan = _plan(PLAIN, {"name": "JOB", "urls": ["https://a.test/"], "sitemap": False}, None, {})
+    plan = plan_of(PLAIN, {"name": "JOB", "urls": ["https://a.test/"], "sitemap": False}, None, {})
 
     shown = skitter("crawl", "--help").out
 

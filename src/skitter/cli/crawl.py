@@ -124,7 +124,7 @@ def run(
         "as_json": as_json,
     }
     how |= {"engine": engine, "max_dead": max_dead, "max_errors": max_errors}
-    plan = _plan(target, pairs_of(arguments), job, given, **how)
+    plan = plan_of(target, pairs_of(arguments), job, given, **how)
     _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 
@@ -168,7 +168,7 @@ def crawl(
     arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap, "files": files}
     how: dict[str, Any] = {"fresh": fresh, "keep_rows": keep_rows, "as_json": as_json}
     how |= {"max_time_s": seconds_of("--max-time", max_time) if max_time else None}
-    plan = _plan(PLAIN, arguments, None, given, **how)
+    plan = plan_of(PLAIN, arguments, None, given, **how)
     _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 
@@ -210,11 +210,11 @@ def worker(
 
     --redis names the server that holds the crawl.
     """
-    plan = _plan(target, pairs_of(arguments), job, given, keep_alive=keep_alive)
+    plan = plan_of(target, pairs_of(arguments), job, given, keep_alive=keep_alive)
     _work(plan, _join, with_dashboard=with_dashboard)
 
 
-def _plan(
+def plan_of(
     target: str, arguments: dict[str, Any], job: str | None, given: Given, **how: Any
 ) -> Plan:
     spider = load_spider(target, arguments)
@@ -230,6 +230,8 @@ def _plan(
         out=config.output.to or f"{name}.{'jsonl' if target == PLAIN else 'db'}",
         **how,
     )
+    if config.archive.keep:
+        import skitter.archive.record  # noqa: F401  raises UsageError without its library
     if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)
     if plan.engine is Engine.PROCESSES:  # before --fresh discards anything

@@ -32,6 +32,8 @@ PANELS = {
         "celery": "celery:celery",
         "load": "load:load_items",
         "export": "load:export_items",
+        "archive": "archive:group",
+        "replay": "replay:replay",
         "adopt": "adopt:adopt",
     },
     "Feed and watch": {

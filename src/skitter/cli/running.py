@@ -52,7 +52,7 @@ async def run_plan(plan: Plan, *, yes: bool = True) -> int:
             confirm(f"Discard {lost}?{keep}", what=f"--fresh discards {lost}")
         crawl = await begin(server, plan, print_progress)
         supervisor = supervisor_of(crawl.frontier, crawl.plan, plan.out)
-        with CrawlDisplay(err, quiet=plan.as_json) as display:
+        with CrawlDisplay(err, quiet=plan.as_json or plan.quiet) as display:
             painter = _Painter(crawl, display, supervisor.stop)
             supervisor.on_tick = painter.paint
             with _stopped_in_time(supervisor, plan.max_time_s) as out_of_time:
@@ -69,7 +69,9 @@ async def run_plan(plan: Plan, *, yes: bool = True) -> int:
         if out_of_time and not result.over:
             result = replace(result, max_time_s=plan.max_time_s)
         report = report_of(result, await write_file(crawl.out), max_dead=plan.max_dead)
-        if plan.as_json:
+        if plan.quiet and report.exit_code == 0:
+            pass
+        elif plan.as_json:
             emit_json(report)
         else:
             show_report(report, hints=not plan.is_demo)

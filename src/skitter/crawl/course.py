@@ -70,6 +70,10 @@ class Crawl:
         """The outcome. `bad`, `stopped_for`: why it was paused or stopped, if it was. Raises
         ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
+        if (archive := self.plan.config.archive).keep:
+            from skitter.engine.archived import settle  # an extra
+
+            await settle(frontier, archive.folder)
         yields = await self.yields()
         limits = frontier.options.limits
         return CrawlResult(

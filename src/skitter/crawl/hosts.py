@@ -44,7 +44,8 @@ def _names(plan: Plan) -> dict[str, str]:
     """Each name that workers here will look up, with a URL. Empty: there may be others."""
     spider, config = plan.spider, plan.config
     is_listed = isinstance(spider.start, list | tuple | set | frozenset)
-    if plan.engine is not Engine.PROCESSES or plan.keep_alive or config.proxies or not is_listed:
+    is_local = plan.engine is Engine.PROCESSES and not config.archive.offline
+    if not is_local or plan.keep_alive or config.proxies or not is_listed:
         return {}
     outbound = outbound_of(config.fetch.proxy, os.environ)
     urls = [seed.url for seed in spider.known_seeds]

@@ -42,6 +42,7 @@ class Plan:
     max_errors: int | None = None  # pages whose handler fails; None: as `too_many_errors` says
     is_demo: bool = False  # its folder is deleted afterwards: give no hints about it
     as_json: bool = False
+    quiet: bool = False  # only a crawl that failed is reported
 
     @property
     def where(self) -> Settings:
@@ -92,5 +93,6 @@ class Plan:
             browser=self.config.browser,
             proxies=self.config.proxies,
             routes=self.config.routes,
+            archive=self.config.archive,
             log=self.config.log,
         )

@@ -12,7 +12,9 @@ from skitter.engine.verdict import Retry, judge_error
 from skitter.engine.visit import Visit
 from skitter.errors import (
     NAMES_AWAY,
+    FetchError,
     NamesUnavailable,
+    NotArchived,
     ServerRefused,
     ServerUnreachable,
     SkitterError,
@@ -120,6 +122,9 @@ class Attempts:
             self.parts.log("warning", f"{NAMES_AWAY}: pages wait until it does")
         return Returned(visit.lease, waits=True)
 
+    def _skipped(self, visit: Visit, error: FetchError) -> Outcome:
+        return visit.completed(skipped=error.reason)
+
     def _failed(self, visit: Visit, error: SkitterError) -> Outcome:
         visit.error, attempt = error, visit.lease.attempt
         return visit.ended(judge_error(error, attempt=attempt, policy=self.parts.policy))
@@ -136,6 +141,7 @@ ENDS: dict[type[BaseException], Callable[[Attempts, Visit, Any], Outcome]] = {
     ServerUnreachable: Attempts._returned,
     ServerRefused: Attempts._returned,
     NamesUnavailable: Attempts._waits,
+    NotArchived: Attempts._skipped,
     SkitterError: Attempts._failed,
     Exception: Attempts._broken,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -28,6 +28,7 @@ class Completed(msgspec.Struct, frozen=True):
     completion: Completion
     output: HandlerOutput | None = None
     skipped: str = ""
+    record: Any = None  # skitter.archive.record.Record: the response to keep
 
 
 class Retried(msgspec.Struct, frozen=True):

@@ -124,6 +124,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "pages": KeySpec(
         "hash", "fingerprint of a page that is done -> its outcome; capped", family="part"
     ),
+    "archived": KeySpec("set", "lines for the index of the archive that are not written yet"),
     "refused": KeySpec(
         "hash", "fingerprint of a link that was kept out -> msgpack of why; capped", family="part"
     ),

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from skitter.settings.sessions import SessionPool as SessionPool
     from skitter.settings.sources import resolve as resolve
     from skitter.settings.tables import TABLES as TABLES
+    from skitter.settings.tables import ArchiveOptions as ArchiveOptions
     from skitter.settings.tables import LogOptions as LogOptions
     from skitter.settings.tables import OutputOptions as OutputOptions
     from skitter.settings.tables import Workers as Workers
@@ -73,7 +74,7 @@ _HOMES = {
         "server": "Settings",
         "sessions": "SessionPool",
         "sources": "resolve",
-        "tables": "TABLES LogOptions OutputOptions Workers",
+        "tables": "TABLES ArchiveOptions LogOptions OutputOptions Workers",
         "visits": "Visits",
     }.items()
     for name in names.split()

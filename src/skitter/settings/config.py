@@ -16,7 +16,7 @@ from skitter.settings.quality import QualityOptions
 from skitter.settings.safety import Safety
 from skitter.settings.server import Settings
 from skitter.settings.sessions import SessionPool
-from skitter.settings.tables import LogOptions, OutputOptions, Workers
+from skitter.settings.tables import ArchiveOptions, LogOptions, OutputOptions, Workers
 from skitter.settings.visits import Visits
 
 T = TypeVar("T", FetchOptions, Workers)
@@ -37,6 +37,7 @@ class Config:
     browser: BrowserOptions = field(default_factory=BrowserOptions)
     routes: RouteOptions = field(default_factory=RouteOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
+    archive: ArchiveOptions = field(default_factory=ArchiveOptions)
     quality: QualityOptions = field(default_factory=QualityOptions)
     log: LogOptions = field(default_factory=LogOptions)
     server: Settings = field(default_factory=Settings)
@@ -72,6 +73,7 @@ class WorkerConfig:
     #: Not for Celery's workers, which have their own: hosts and secrets are not read from a server.
     proxies: tuple[Route, ...] = ()
     routes: RouteOptions = field(default_factory=RouteOptions)
+    archive: ArchiveOptions = field(default_factory=ArchiveOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     def to_json(self) -> str:

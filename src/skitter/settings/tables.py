@@ -83,6 +83,18 @@ class OutputOptions(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions(Table):
+    """Which pages are kept, and where."""
+
+    keep: bool = option(
+        False, "Keep every page that a handler sees, as WARC files.", flag="--archive"
+    )
+    folder: Path = option(Path("archive"), "Where kept pages are.", flag="--archive-folder")
+    offline: bool = option(False, "Take pages from the archive, never from the web.")
+    max_file_mb: int = option(1000, "Begin a new WARC file after this size.", low=1, high=10**6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions(Table):
     """What is logged, and where."""
 
@@ -106,6 +118,7 @@ TABLES: dict[str, type[Table]] = {
     "browser": BrowserOptions,
     "routes": RouteOptions,
     "output": OutputOptions,
+    "archive": ArchiveOptions,
     "quality": QualityOptions,
     "log": LogOptions,
     "server": Settings,

@@ -27,6 +27,7 @@ from skitter.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from skitter.engine.archived import Archived
     from skitter.fetch.browser import BrowserRenderer
     from skitter.fetch.client import Fetcher
     from skitter.fetch.render import Renderer
@@ -60,7 +61,7 @@ async def open_worker(
         stack.push_async_callback(resolver.close)
         web = _Web(frontier, spider, config, guard, resolver, figures)
         http, renderer = (fetcher, None) if fetcher else await web.open(stack)
-        if config.proxies:
+        if config.proxies and not config.archive.offline:
             http, renderer = await web.open_routes(stack, http, renderer, log)
         departures = Departures(frontier, resolver)
         parts = Parts(spider, http, config, guard, frontier, departures, renderer, log, figures)
@@ -69,6 +70,9 @@ async def open_worker(
             frontier, parts.memory, log, departures,
             quality=FoundItems(default), handled=Handled(default), figures=figures,
         )  # fmt: skip
+        if config.archive.keep:
+            delivery.archived = _archive(config, frontier.job, log)
+            stack.callback(delivery.archived.writer.close)
         if spider.hooks.error:
             delivery.on_given_up = partial(OnError(parts).call, spider.hooks.error)
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
@@ -88,7 +92,12 @@ class _Web:
     figures: Figures
 
     async def open(self, stack: AsyncExitStack) -> tuple[Fetcher, Renderer | None]:
-        """The HTTP client, and a browser for a spider that wants one."""
+        """The HTTP client, and a browser for a spider that wants one; or the archive."""
+        if self.config.archive.offline:
+            from skitter.archive.fetcher import ArchiveFetcher
+            from skitter.archive.index import Archive
+
+            return ArchiveFetcher(Archive.open(self.config.archive.folder)), None
         client = HttpFetcher(self.config.fetch, guard=self.guard, resolver=self.resolver)
         fetcher = await stack.enter_async_context(client)
         if not self.spider.renders or self.config.workers.only == "http":
@@ -107,6 +116,15 @@ class _Web:
         )
         routed = replace(routed, figures=self.figures)
         return routed, RoutedRenderer(routed, renderer) if renderer else None
+
+
+def _archive(config: WorkerConfig, job: str, log: ClusterLog) -> Archived:
+    from skitter.archive.writer import ArchiveWriter  # most crawls keep no pages
+    from skitter.engine.archived import Archived
+
+    options = config.archive
+    limit = 10**6 * options.max_file_mb
+    return Archived(ArchiveWriter(options.folder, job, log, max_file_bytes=limit))
 
 
 def renderer_of(

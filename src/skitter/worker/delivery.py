@@ -32,14 +32,16 @@ from skitter.errors import JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.refusals import Refusal, record_refusals
 from skitter.frontier.completions import Sealed, seal
-from skitter.frontier.wire import NOT_PLAIN, side_by_side
-from skitter.model import Completion, Ended, Failure, Lease
+from skitter.frontier.wire import NOT_PLAIN, pack_feedback, side_by_side
+from skitter.model import Completion, Ended, Failure, Feedback, Lease
 from skitter.report import some
 from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Iterable
 
+    from skitter.archive.record import Record
+    from skitter.engine.archived import Archived
     from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
     from skitter.frontier.frontier import Frontier
@@ -74,6 +76,13 @@ class _Page(NamedTuple):
     sealed: Sealed
     output: HandlerOutput | None
     skipped: bool  # its handler did not run
+    record: Record | None = None  # to be kept
+    line: str = ""  # where it is kept
+
+    def kept(self, line: str) -> _Page:
+        feedback = msgspec.structs.replace(self.completion.feedback or Feedback(), archived=line)
+        sealed = msgspec.structs.replace(self.sealed, feedback=pack_feedback(feedback))
+        return self._replace(sealed=sealed, line=line, record=None)
 
     def is_held_up(self, away: Container[int]) -> bool:
         return any(one.shard in away for one in self.sealed.ahead)
@@ -123,7 +132,8 @@ class _Sorted:
         except (UsageError, *NOT_PLAIN) as error:
             self._bury(completion.lease, error)
         else:
-            self.done.append(_Page(completion, sealed, output, bool(outcome.skipped)))
+            page = _Page(completion, sealed, output, bool(outcome.skipped), outcome.record)
+            self.done.append(page)
             self.size_bytes += sealed.size_bytes
         if outcome.skipped and not output:  # else it is counted as refused
             self.counts["skipped"] += 1
@@ -251,6 +261,7 @@ class Delivery:
     quality: FoundItems = field(default_factory=FoundItems)
     handled: Handled = field(default_factory=Handled)
     figures: Figures = field(default_factory=Figures)
+    archived: Archived | None = None  # None: no page is kept
     _lines: list[_Line[Outcome]] = field(default_factory=list)  # one for each shard
     _held_up: _Line[_Page] = field(init=False)  # by shards that are away, which they link to
     _remarks: _Line[_Sorted] = field(init=False)  # what the job's first shard has to know
@@ -321,6 +332,7 @@ class Delivery:
             size,
             (
                 lambda: self.report_departures(found.leases),
+                *([partial(self._keep, found.done)] if self.archived else []),
                 partial(self._complete_all, found),
                 partial(self._release, found.early),
                 partial(self._release, found.waiting, after_s=WAIT_S),
@@ -372,11 +384,22 @@ class Delivery:
         await self.quality.send(frontier)
         await self.handled.send(frontier)
         await self.figures.send(frontier)
+        if self.archived:
+            await self.archived.send(frontier)
 
     async def report_departures(self, leases: Iterable[Lease]) -> None:
         """Report when requests left, before leases end: the next turn of a host counts from it."""
         if self.departures is not None:
             await self.departures.report(leases)
+
+    async def _keep(self, pages: list[_Page]) -> None:
+        """What their handlers saw is on disk before the pages are completed."""
+        places = [place for place, page in enumerate(pages) if page.record]
+        records = [pages[place].record for place in places]
+        if self.archived and records:
+            lines = await self.archived.keep([one for one in records if one])
+            for place, line in zip(places, lines, strict=True):
+                pages[place] = pages[place].kept(line)
 
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch
@@ -389,6 +412,8 @@ class Delivery:
             [link for page in done for link in page.completion.links], epoch=epoch
         )
         for page in done:
+            if self.archived and page.line:
+                self.archived.add(page.sealed.shard, page.line)
             if page.output is not None:
                 self._note_handled(page, page.output)
         if len(done) < len(pages):

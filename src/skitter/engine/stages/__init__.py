@@ -6,6 +6,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
+from skitter.engine.stages.archive import Archive
 from skitter.engine.stages.directives import Directives
 from skitter.engine.stages.excluded import Excluded
 from skitter.engine.stages.fetch import Fetch
@@ -48,6 +49,7 @@ STAGES: Final[tuple[type[Stage], ...]] = (
     Traps,
     Links,
     OnError,
+    Archive,
 )
 
 

@@ -19,7 +19,8 @@ class Lanes(Stage):
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
-        return cls(parts) if parts.frontier and parts.spider.renders else None
+        is_on = parts.spider.renders and not parts.config.archive.offline
+        return cls(parts) if parts.frontier and is_on else None
 
     async def before(self, visit: Visit) -> Outcome | None:
         if visit.lease.request.lane or not await self._needs_browser(visit.lease):

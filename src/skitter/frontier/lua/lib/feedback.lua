@@ -2,7 +2,7 @@
 feedback: what an attempt learned besides its result: model.Feedback as msgpack, or empty. Each kind
 has a field there and a line here.
 ]]
---@include block put_off adapt pages learn_session yield rendering revisit
+--@include block put_off adapt pages learn_session yield rendering revisit archived
 local function learn(claim, packed)
   if packed == '' then return end
   local said = cmsgpack.unpack(packed)
@@ -13,5 +13,6 @@ local function learn(claim, packed)
   if said.page then learn_page(claim, said.page) end
   if said.session then learn_session(said.session) end
   if said.yields then learn_yield(claim, said) end
+  if said.archived then redis.call('SADD', archived, said.archived) end
   if said.revisit then learn_revisit(claim, said.revisit) end
 end

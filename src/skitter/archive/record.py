@@ -1,0 +1,242 @@
+"""A kept response as a WARC 1.1 record, and back. Cookies and credentials are left out."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b32encode
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from hashlib import sha1
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+import msgspec
+
+from skitter.errors import UsageError
+from skitter.extras import install
+from skitter.model import Request, Response
+from skitter.redact import redact_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+try:
+    from fastwarc.warc import ArchiveIterator, WarcRecordType
+except ImportError as missing:
+    raise UsageError(f"an archive needs one more library: {install('archive')}") from missing
+
+#: What a page was fetched with and would be again. Headers are not kept: they may hold credentials.
+_OF_REQUEST: Final = ("method", "body", "depth", "parent", "handler", "meta", "unique", "session")
+_HIDDEN: Final = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization"})
+#: True of the bytes that came, not of the unpacked body that is kept.
+_OF_TRANSFER: Final = frozenset({"content-encoding", "transfer-encoding", "content-length"})
+_USER: Final = re.compile("^(https?://)[^/?#]*@")
+_HTTP: Final = "application/http; msgtype=response"
+_LEVEL: Final = 1
+_GZIP: Final = 31  # zlib's word for it
+_SAME_BODY: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+_KINDS: Final = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the index: whose response it is, and where."""
+
+    url: str  # as requested
+    at: float  # when it was fetched, seconds since the epoch
+    file: str
+    offset: int
+    digest: str
+    status: int
+    size: int = 0  # of the body
+    job: str = ""
+    fingerprint: str = ""
+    request: dict[str, Any] = {}  # what differs from a plain request
+    body_at: tuple[str, int] | None = None  # file and offset of the record that has the body
+
+
+@dataclass
+class Record:
+    """A response to write."""
+
+    request: Request
+    response: Response
+    at: float
+    job: str
+    fingerprint: str
+
+    @cached_property
+    def digest(self) -> str:
+        return b32encode(sha1(self.response.body, usedforsecurity=False).digest()).decode()
+
+    def kept(self, file: str, offset: int, *, body_at: tuple[str, int] | None) -> Kept:
+        return Kept(
+            url=_without_user(self.request.url),
+            at=self.at,
+            file=file,
+            offset=offset,
+            digest=self.digest,
+            status=self.response.status,
+            size=len(self.response.body),
+            job=self.job,
+            fingerprint=self.fingerprint,
+            request=_described(self.request),
+            body_at=body_at,
+        )
+
+    def pack(self, *, refers_to: Kept | None = None) -> bytes:
+        """The record, as a gzip member of its own. `refers_to`: where the same body is."""
+        response = self.response
+        fields = [
+            ("WARC-Target-URI", _without_user(response.url)),
+            ("WARC-Payload-Digest", f"sha1:{self.digest}"),
+        ]
+        if response.remote_address:
+            fields.append(("WARC-IP-Address", response.remote_address))
+        if refers_to is None:
+            block = _http_head(response) + response.body
+            return _packed("response", self.at, fields, _HTTP, block)
+        fields += [
+            ("WARC-Profile", _SAME_BODY),
+            ("WARC-Refers-To-Target-URI", refers_to.url),
+            ("WARC-Refers-To-Date", _date(refers_to.at)),
+        ]
+        return _packed("revisit", self.at, fields, _HTTP, _http_head(response))
+
+
+def pack_info(at: float, **fields: str) -> bytes:
+    """The first record of a file: what wrote it."""
+    text = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return _packed("warcinfo", at, [], "application/warc-fields", text.encode())
+
+
+def _packed(
+    kind: str, at: float, fields: list[tuple[str, str]], content_type: str, block: bytes
+) -> bytes:
+    """Spelled here and not by fastwarc, which keeps all other threads waiting meanwhile."""
+    every = [
+        ("WARC-Type", kind),
+        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
+        ("WARC-Date", _date(at)),
+        *fields,
+        ("Content-Type", content_type),
+        ("Content-Length", str(len(block))),
+    ]
+    head = "".join([f"{name}: {value}\r\n" for name, value in every])
+    record = b"WARC/1.1\r\n%b\r\n%b\r\n\r\n" % (head.encode(), block)
+    return zlib.compress(record, _LEVEL, wbits=_GZIP)
+
+
+def read_info(path: Path) -> dict[str, str]:
+    """What the first record says of its file; empty if it says nothing."""
+    for warc in ArchiveIterator(str(path), parse_http=False):
+        if warc.record_type != WarcRecordType.warcinfo:
+            return {}
+        lines = warc.reader.read().decode("utf-8", "replace").splitlines()
+        return dict(line.split(": ", 1) for line in lines if ": " in line)
+    return {}
+
+
+def read_response(path: Path, offset: int) -> Response:
+    """The response at a place; of a revisit, without its body."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        for warc in ArchiveIterator(file, auto_decode="all"):
+            return _response(warc)
+    raise EOFError(f"{path} ends before {offset}")
+
+
+def scan(path: Path) -> Iterator[Kept]:
+    """All responses of a file that another tool wrote."""
+    for warc in ArchiveIterator(str(path), record_types=_KINDS):
+        url = warc.headers.get("WARC-Target-URI") or ""
+        status = getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK
+        if (
+            not url.startswith(("http://", "https://"))
+            or warc.record_type == WarcRecordType.revisit
+        ):
+            continue
+        when = warc.record_date
+        yield Kept(
+            url=url,
+            at=when.timestamp() if when else 0.0,
+            file=path.name,
+            offset=warc.stream_pos,
+            digest=(warc.headers.get("WARC-Payload-Digest") or "").removeprefix("sha1:"),
+            status=int(status),
+        )
+
+
+def request_of(kept: Kept) -> Request:
+    """The request that got it, to be handled again."""
+    return msgspec.convert({**kept.request, "url": kept.url}, Request, builtin_types=(bytes,))
+
+
+_PLAIN: Final = Request(url="")
+
+
+def _described(request: Request) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        name: value
+        for name in _OF_REQUEST
+        if (value := getattr(request, name)) != getattr(_PLAIN, name)
+    }
+    if "meta" in told:
+        told["meta"] = redact_tree(told["meta"])
+    if "body" in told and _has_secret(request.body):
+        del told["body"]
+    return told
+
+
+def _has_secret(body: bytes) -> bool:
+    """Whether a form or JSON has a field such as `password`."""
+    try:
+        sent = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        sent = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    return bool(redact_tree(sent) != sent)
+
+
+def _without_user(url: str) -> str:
+    return _USER.sub(r"\1", url)
+
+
+def _http_head(response: Response) -> bytes:
+    try:
+        phrase = HTTPStatus(response.status).phrase
+    except ValueError:
+        phrase = ""
+    lines = [f"HTTP/1.1 {response.status} {phrase}"]
+    for name, value in response.headers:
+        if name in _OF_TRANSFER:
+            lines.append(f"x-archive-orig-{name}: {value}")
+        elif name not in _HIDDEN:
+            lines.append(f"{name}: {value}")
+    lines.append(f"content-length: {len(response.body)}")
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+
+
+def _response(warc: Any) -> Response:
+    http = warc.http_headers
+    found = http.to_tuples() if http else ()
+    headers = tuple(
+        (name.lower(), value)
+        for name, value in found
+        if not name.lower().startswith("x-archive-orig-") and name.lower() not in _OF_TRANSFER
+    )
+    status = getattr(http, "status_code", None) or HTTPStatus.OK
+    return Response(
+        url=warc.headers.get("WARC-Target-URI", ""),
+        status=int(status),
+        headers=headers,
+        body=bytes(warc.reader.read()),
+        remote_address=warc.headers.get("WARC-IP-Address"),
+    )
+
+
+def _date(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='microseconds')[:26]}Z"

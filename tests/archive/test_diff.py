@@ -1,0 +1,36 @@
+"""The diff of two outputs names what differs, and nothing else."""
+
+from __future__ import annotations
+
+from skitter.archive.diff import compare, rows_of
+
+
+def row(page: int, place: int = 0, **fields):
+    return {"_id": f"{page:016x}-{place}", "_url": f"https://a/{page}", "_fetched_at": 0, **fields}
+
+
+def test_what_is_lost_added_and_changed_is_told_by_field_and_url():
+    before = rows_of([row(1, title="A", price=1), row(2, title="B", price=2), row(3, title="C")])
+    now = rows_of([row(1, title="A", price=1.5), row(2, title="", price=2), row(3, title="C", n=0)])
+
+    diff = compare(before, now)
+
+    assert (diff.rows, diff.gone, diff.new, diff.is_same, diff.loses) == (3, [], [], False, True)
+    title, price, number = (diff.fields[name] for name in ("title", "price", "n"))
+    assert [one.url for one in title.lost] == ["https://a/2"]
+    assert (title.before, title.now, title.added, title.changed) == (3, 2, [], [])
+    assert [(one.before, one.now) for one in price.changed] == [(1, 1.5)]
+    assert [one.now for one in number.added] == [0]
+
+
+def test_rows_that_are_in_one_output_only_are_told():
+    diff = compare(rows_of([row(1, a=1), row(1, 1, a=2)]), rows_of([row(1, a=1), row(2, a=3)]))
+    assert (diff.gone, diff.new, diff.rows) == (["https://a/1"], ["https://a/2"], 1)
+    assert diff.loses
+
+
+def test_rows_may_be_compared_by_a_field_instead_of_their_place():
+    before = [row(1, 0, id="x", n=1), row(1, 1, id="y", n=2)]
+    now = [row(1, 0, id="y", n=2), row(1, 1, id="x", n=1)]
+    assert not compare(rows_of(before), rows_of(now)).is_same
+    assert compare(rows_of(before, "id"), rows_of(now, "id")).is_same

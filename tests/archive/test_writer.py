@@ -1,0 +1,166 @@
+"""What is written is what was seen, without secrets, and other tools read it."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from skitter.archive.index import Archive, write_lines
+from skitter.archive.record import Record
+from skitter.archive.writer import ArchiveWriter
+from skitter.errors import UsageError
+from skitter.model import Request, Response
+
+SITE = "https://shop.example"
+
+
+def record(path: str = "/", body: bytes = b"<h1>Shop</h1>", **request) -> Record:
+    headers = (
+        ("content-type", "text/html; charset=utf-8"),
+        ("content-encoding", "gzip"),
+        ("set-cookie", "id=secret"),
+    )
+    response = Response(url=f"{SITE}{path}", status=200, headers=headers, body=body)
+    return Record(Request(url=f"{SITE}{path}", **request), response, time.time(), "shop", "1")
+
+
+def keep(folder: Path, *records: Record, **options) -> list[str]:
+    with closing(ArchiveWriter(folder, "shop", print, **options)) as writer:
+        return writer.write(records)
+
+
+def warcs(folder: Path) -> list[tuple[str, str | None]]:
+    """Types and URLs of all records, their digests verified by another library."""
+    found = []
+    for path in sorted(folder.glob("*.warc.gz")):
+        with path.open("rb") as file:
+            for one in ArchiveIterator(file, check_digests="raise"):
+                one.content_stream().read()
+                found.append((one.rec_type, one.rec_headers.get_header("WARC-Target-URI")))
+    return found
+
+
+def test_a_kept_page_is_read_as_it_was_seen(tmp_path):
+    pages = [record(f"/{n}", f"<h1>{n}</h1>".encode(), handler="book", depth=n) for n in range(9)]
+    write_lines(tmp_path, keep(tmp_path, *pages))
+
+    archive = Archive.open(tmp_path)
+
+    assert len(archive) == 9
+    kept = archive.newest(Request(url=f"{SITE}/7#top"))
+    assert kept
+    assert (kept.request, kept.job, kept.size) == ({"handler": "book", "depth": 7}, "shop", 10)
+    response = archive.read(kept)
+    assert (response.status, response.body, response.url) == (200, b"<h1>7</h1>", f"{SITE}/7")
+    assert response.headers == (("content-type", "text/html; charset=utf-8"),)
+    responses = [("response", f"{SITE}/{n}") for n in range(9)]
+    assert warcs(tmp_path) == [("warcinfo", None), *responses]
+
+
+def test_equal_bodies_are_stored_once(tmp_path):
+    write_lines(tmp_path, keep(tmp_path, record("/a"), record("/b")))
+
+    assert [kind for kind, _ in warcs(tmp_path)] == ["warcinfo", "response", "revisit"]
+    archive = Archive.open(tmp_path)
+    bodies = [archive.read(one).body for one in archive]
+    assert bodies == [b"<h1>Shop</h1>"] * 2
+
+
+def test_a_record_without_a_completion_is_not_in_the_archive(tmp_path):
+    lines = keep(tmp_path, record("/done"), record("/orphan"))
+    assert len(Archive.open(tmp_path)) == 0  # a worker that was killed before all of them
+    write_lines(tmp_path, lines[:1])
+    write_lines(tmp_path, lines[:1])  # it comes again when its worker was killed in between
+    assert [one.url for one in Archive.open(tmp_path)] == [f"{SITE}/done"]
+    index = next(tmp_path.glob("*.jsonl"))
+    index.write_text(index.read_text() + lines[1][:40])  # the power went
+    assert len(Archive.open(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"user=me&password=hunter2", b'{"login": {"api_key": "hunter2"}}']
+)
+def test_secrets_do_not_enter(tmp_path, body):
+    url = "https://me:hunter2@shop.example/x"
+    response = Response(url=url, status=200, headers=(("set-cookie", "hunter2"),), body=b"x")
+    request = Request(
+        url=url,
+        method="POST",
+        body=body,
+        headers={"authorization": "Bearer hunter2", "cookie": "hunter2"},
+        meta={"token": "hunter2", "page": 3},
+    )
+    write_lines(tmp_path, keep(tmp_path, Record(request, response, 1.0, "shop", "1")))
+
+    for path in tmp_path.glob("*.warc.gz"):
+        with path.open("rb") as file:
+            for one in ArchiveIterator(file):
+                assert "hunter2" not in f"{one.rec_headers}{one.http_headers}"
+    assert all("hunter2" not in path.read_text() for path in tmp_path.glob("*.jsonl"))
+    [kept] = Archive.open(tmp_path)
+    assert kept.request["meta"] == {"token": "***", "page": 3}
+
+
+def test_a_new_file_begins_when_one_is_full(tmp_path):
+    write_lines(tmp_path, keep(tmp_path, record("/a"), record("/b"), max_file_bytes=1))
+    assert len(list(tmp_path.glob("*.warc.gz"))) == 2
+    assert len(Archive.open(tmp_path)) == 2
+
+
+def test_a_folder_that_cannot_be_written_costs_no_page_and_is_said_once(tmp_path):
+    folder, said = tmp_path / "kept", []
+    writer = ArchiveWriter(folder, "shop", lambda *line: said.append(line), max_file_bytes=1)
+    assert writer.write([record("/a")]) != [""]
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert [writer.write([record(f"/{n}")]) for n in range(3)] == [[""], [""], [""]]
+    [(level, text)] = said
+    assert level == "error"
+    assert "cannot be written, pages are not kept" in text
+
+
+def foreign(url: str, body: bytes) -> bytes:
+    """A record as other tools write it: the bytes that came, packed and in chunks."""
+    packed = gzip.compress(body)
+    head = (
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n"
+        "Transfer-Encoding: chunked\r\n\r\n"
+    )
+    block = head.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
+    fields = (
+        f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
+        "WARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
+        f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return fields.encode() + block + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("name", ["theirs.warc", "theirs.warc.gz"])
+def test_files_of_other_tools_are_read_too(tmp_path, name):
+    records = [foreign(f"{SITE}/{n}", f"<h1>{n}</h1>".encode()) for n in range(3)]
+    packed = map(gzip.compress, records) if name.endswith(".gz") else records
+    (tmp_path / name).write_bytes(b"".join(packed))
+
+    archive = Archive.open(tmp_path)
+
+    kept = archive.newest(Request(url=f"{SITE}/1"))
+    assert kept
+    assert archive.read(kept).body == b"<h1>1</h1>"
+    assert len(archive) == 3
+
+
+def test_a_line_that_names_a_file_elsewhere_is_refused(tmp_path):
+    line = '{"url":"https://a.example/","at":1,"file":"../x","offset":0,"digest":"","status":200}'
+    with pytest.raises(UsageError, match="is not the name of a file"):
+        write_lines(tmp_path, [line])
+
+
+def test_an_archive_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(UsageError, match="`skitter run --archive` makes one"):
+        Archive.open(tmp_path / "nowhere")
