@@ -89,7 +89,9 @@ class World:
         vouched = client.vouched_ms(sent)
         self.wait(latency)
         self.before = await self.control()
-        answer = await client.shard.call("lease", limit=1, ttl_ms=HOUR, lane="", vouched_ms=vouched)
+        answer = await client.shard.call(
+            "lease", limit=1, ttl_ms=HOUR, lane="", company=0, vouched_ms=vouched
+        )
         self.judge(answer[JOB_MS], vouched)
         self.wait(latency)
         if not lost:
