@@ -463,9 +463,12 @@ async def test_an_item_is_of_one_of_the_types_of_a_union(item, found):
 
 
 def test_two_types_of_one_name_are_refused_as_their_rows_could_not_be_told_apart():
-    other: Any = dataclass(type("BOOK", (), {"__annotations__": {"pages": int}}))
+    @dataclass
+    class BOOK:
+        pages: int
+
     with pytest.raises(BadOption, match="item must be types whose names differ"):
-        make_spider(item=Book | other)
+        make_spider(item=Book | BOOK)
 
 
 async def test_a_handler_has_a_type_of_its_own():
