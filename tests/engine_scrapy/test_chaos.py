@@ -107,6 +107,27 @@ def test_a_queue_that_the_real_scrapy_redis_left_is_taken_over(
     assert again == set()
 
 
+#: The lowest of the declared range, with a Twisted of its time; the newest is what tests run with.
+LOWEST = ("scrapy==2.13.4", "twisted==24.11.0")
+
+
+def test_nodes_with_the_lowest_and_the_newest_scrapy_work_on_one_job(
+    open_shop, make_cluster, monkeypatch
+):
+    python = environment("scrapy-lowest", LOWEST)
+    [library] = python.parents[1].glob("lib/python*/site-packages")
+    cluster = make_cluster(open_shop(books=200, latency_s=0.1))
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    nodes = [cluster.start_whole()]
+    monkeypatch.delenv("PYTHONPATH")
+    nodes.append(cluster.start_whole())
+
+    assert [node.wait() for node in nodes] == [0, 0], nodes[0].log
+    assert "Scrapy 2.13.4 started" in nodes[0].log
+    cluster.assert_complete()
+    assert all(node.stat("scheduler/dequeued") > 5 for node in nodes)
+
+
 PLAIN = """
 from scrapy import Spider
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from skitter.frontier.batches import has_messages
+from skitter.scrapy.feed import FeedOptions, FeedReader
+from skitter.scrapy.mailbox import Mailbox
 from skitter.scrapy.prefetch import pause_s
 
 
@@ -30,3 +36,33 @@ async def test_to_look_whether_there_are_messages_costs_one_small_command(fronti
     assert spent == {"cmdstat_exists": 1}
     await server.command("LPUSH", f"{job}:b", "http://a.test/")
     assert await has_messages(frontier, keys)
+
+
+def test_messages_are_read_as_requests_begin_and_not_held_up_by_hosts_that_rest():
+    mailbox, prefetch = Mailbox(), SimpleNamespace(is_drained=False)
+    reader: Any = FeedReader(
+        frontier=cast("Any", None),
+        options=FeedOptions(("a",), batch_size=4),
+        engine=cast("Any", None),
+        mailbox=mailbox,
+        prefetch=cast("Any", prefetch),
+        read=lambda messages: None,
+        on_problem=lambda problem: None,
+    )
+    reader._look_at = time.monotonic() + 5  # as after a batch
+    assert reader._has_room()
+
+    mailbox.fed = 4
+    assert not reader._has_room()
+    mailbox.begun = 1
+    assert reader._has_room()
+    mailbox.fed, mailbox.begun = 8, 1
+    assert not reader._has_room()
+    prefetch.is_drained = True
+    assert reader._has_room(), "others have begun them"
+    prefetch.is_drained, mailbox.fed = False, 20
+    assert not reader._has_room()
+    reader._look_at -= 11
+    assert reader._has_room(), "nothing has begun for a while"
+    mailbox.is_fed = True
+    assert not reader._has_room(), "but something is about to"

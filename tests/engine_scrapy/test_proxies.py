@@ -161,7 +161,7 @@ def test_a_spider_chooses_proxies_that_the_node_allows(shop, make_cluster, proxy
 
     node = cluster.run_odd("routed", SCHEDULER_PERSIST=True, SKITTER_PROXIES=allowed, CHOSEN=True)
 
-    assert node.finish() == "finished"
+    assert node.finish(code=0 if allowed else 1) == "finished"  # 1: every request died
     assert [one["upc"] for one in cluster.items()] == (PAGES if allowed else [])
     assert ("add its host to SKITTER_PROXIES" in node.log) is (not allowed)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skitter.scrapy.prefetch import Prefetch
 
 FEED_S, LOOK_S, UNREADABLE_S, ROOM_S, BLOCK_S = 0.2, 5.0, 2.0, 0.05, 2.0
+PATIENT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,16 @@ class FeedReader:
 
     def _has_room(self) -> bool:
         """Whether fewer requests of messages wait than a batch has. Any request that this node has
-        begun counts, as others may begin those; and nothing waits in an empty queue."""
+        begun counts, as others may begin those; and nothing waits in an empty queue. If all that
+        waits is for hosts that rest, other messages get their turn now and then."""
         mailbox = self.mailbox
         added, ended = mailbox.fed - self._fed, mailbox.begun - self._begun
         self._fed, self._begun = mailbox.fed, mailbox.begun
         self._waiting = max(0, self._waiting + added - ended)
         if self.prefetch.is_drained and mailbox.is_quiet:
             self._waiting = 0
-        return self._waiting < self.options.batch_size
+        rests = mailbox.is_quiet and time.monotonic() > self._look_at + PATIENT_S
+        return rests or self._waiting < self.options.batch_size
 
     async def _has_news(self) -> bool:
         if self._blocks and self._has_waited:
