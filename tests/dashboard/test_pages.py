@@ -545,3 +545,25 @@ async def test_every_state_of_a_url_is_in_the_bar(desk: Desk, redis: Server) -> 
     page = await desk.open("#/jobs")
     bar = page.locator("tbody tr").filter(has_text="budgeted").get_by_role("img")
     await expect(bar).to_have_attribute("aria-label", "2 done, 3 over their host's budget")
+
+
+async def test_the_log_is_there_wherever_one_scrolls(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "talkative", options=rude())
+    await log_lines(frontier, "w", [("info", f"line {i}", "") for i in range(450)])
+    page = await desk.open("#/jobs/talkative/log")
+    lines = page.locator(".log-line")
+    await expect(lines).to_have_count(450)
+    box = page.get_by_role("log")
+    await box.evaluate("box => { box.scrollTop = box.scrollHeight / 2 }")
+    await expect(page.get_by_label("Follow")).not_to_be_checked()
+    seen = await box.evaluate(
+        """box => {
+            const { left, top, width, height } = box.getBoundingClientRect();
+            const there = document.elementFromPoint(left + width / 3, top + height / 2);
+            return there.closest(".log-line")?.textContent;
+        }"""
+    )
+    assert "line " in (seen or "")
+    await log_lines(frontier, "w", [("info", "one more", "")])
+    await expect(lines.last).to_contain_text("one more")
+    assert await box.evaluate("box => box.scrollTop > 100 && box.scrollTop < box.scrollHeight / 2")
