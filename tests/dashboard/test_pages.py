@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -35,6 +36,8 @@ from skitter.frontier.admin.workers import (
 )
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import record
+from skitter.metrics import Batch
 from skitter.model import Completion, Failure, Request, State, Stats
 from skitter.server.application import application
 from skitter.server.keyring import Keyring
@@ -258,7 +261,7 @@ async def test_what_matches_is_counted_before_it_is_retried_or_dropped(
     await page.get_by_label("Filter by reason").fill("timeout")
     await page.get_by_role("button", name="Drop what matches").click()
     await expect(dialog).to_contain_text("Drop 2 dead letters?")
-    await dialog.get_by_role("button", name="Cancel").click()
+    await dialog.get_by_role("button", name="Go back").click()
     assert (await frontier.stats()).dead == 4
     await page.get_by_role("button", name="Drop what matches").click()
     await dialog.get_by_role("button", name="Drop").click()
@@ -567,3 +570,14 @@ async def test_the_log_is_there_wherever_one_scrolls(desk: Desk, redis: Server) 
     await log_lines(frontier, "w", [("info", "one more", "")])
     await expect(lines.last).to_contain_text("one more")
     assert await box.evaluate("box => box.scrollTop > 100 && box.scrollTop < box.scrollHeight / 2")
+
+
+async def test_a_chart_of_zeros_has_an_axis_that_fits_its_card(desk: Desk, redis: Server) -> None:
+    """Its label was 0.0000000005, and began outside of the card."""
+    frontier = await create_job(redis, "quiet-charts", options=rude())
+    await record(frontier, Batch(Counter({"pages": 5, "fetch.ok": 5})))
+    page = await desk.open("#/jobs/quiet-charts/charts")
+    chart = page.locator(".card").filter(has_text="Trouble")
+    await expect(chart.locator("svg text").first).to_be_visible()
+    texts = await page.locator(".card svg text").all_text_contents()
+    assert not [text for text in texts if text.startswith("0.00")]
