@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import time
 from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ import msgspec
 
 from skitter.errors import UsageError
 from skitter.redact import redact, redact_text
+from skitter.report import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +37,8 @@ LEVELS: Final = {
 #: Lines kept for the next heartbeat: this many below warning level, and as many others.
 KEPT: Final = 1000
 LONGEST: Final = 4000
+#: Repetitions are looked for among this many lines.
+LATELY: Final = 20
 #: Celery's and Scrapy's own messages matter only when something is wrong.
 _ENGINES: Final = frozenset({"celery", "kombu", "scrapy", "twisted"})
 _OURS: Final = logging.getLogger("skitter")
@@ -51,6 +55,16 @@ class Line(NamedTuple):
     level: str
     text: str
     url: str
+    at: float = 0.0  # by the monotonic clock
+    last_at: float = 0.0
+    times: int = 1  # how often it was said before the server could have it
+
+    def entry(self, *, now: float, server_now: float) -> tuple[str, str, str, float]:
+        """For the server: level, text, URL, and when that was by its clock."""
+        text = self.text
+        if self.times > 1:
+            text += f" (said {self.times:,} times in {duration(self.last_at - self.at)})"
+        return self.level, text, self.url, server_now - max(0.0, now - self.at)
 
 
 class ClusterLog(logging.Handler):
@@ -108,9 +122,23 @@ class ClusterLog(logging.Handler):
     def _put(self, level: int, text: str, url: str = "") -> None:
         room = self._loud if level >= logging.WARNING else self._quiet
         text = redact_text(text[:LONGEST])
+        now = time.monotonic()
+        line = Line(next(self._numbers), _name_of(level), text, url and redact(url), now, now)
         with self._guard:
+            if level >= logging.WARNING and self._repeats(room, line):
+                return
             self._dropped += len(room) == KEPT
-            room.append(Line(next(self._numbers), _name_of(level), text, url and redact(url)))
+            room.append(line)
+
+    @staticmethod
+    def _repeats(room: deque[Line], line: Line) -> bool:
+        """Count a line that waits already: an outage is one line, however often it is noticed."""
+        for place in range(len(room) - 1, max(-1, len(room) - 1 - LATELY), -1):
+            one = room[place]
+            if one[1:4] == line[1:4]:
+                room[place] = one._replace(times=one.times + 1, last_at=line.at)
+                return True
+        return False
 
     def waiting(self) -> list[Line]:
         """What the server does not have yet, oldest first."""

@@ -8,11 +8,13 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
@@ -20,6 +22,7 @@ from skitter.cli import workers
 from skitter.cli.clean import clean
 from skitter.cli.common import on_job, settings
 from skitter.cli.display import Screen, event_line, plain_line, top_view
+from skitter.cli.plan import needs_of
 from skitter.frontier.admin.log import Event, log
 from skitter.frontier.admin.workers import Heartbeat, Wish, beat, read_wish
 from skitter.frontier.frontier import Frontier
@@ -454,3 +457,56 @@ def test_however_narrow_it_is_the_job_and_what_is_done_are_shown_whole(width):
 
     assert re.search(r"^books .*87,654,321", shown, re.MULTILINE)
     assert "…" not in "".join(shown.splitlines()[1:9])  # between the headline and the log
+
+
+# --- health and plan ------------------------------------------------------------------------------
+
+
+def test_health_is_one_line_and_an_exit_code(skitter, on, job):
+    def ask(*words: str) -> tuple[int, str]:
+        done = skitter("health", *words)
+        assert done.out.count("\n") == 1
+        return done.exit_code, done.out
+
+    assert ask() == (0, "well: the server answers and can write\n")
+    assert ask(job, "--part", "worker") == (
+        1,
+        f"no worker on {socket.gethostname()} has ever reported\n",
+    )
+
+    async def report(frontier: Frontier) -> None:
+        now = await frontier.server_time()
+        here = Heartbeat(name="w", host=socket.gethostname(), pid=1, started_at=now, at=now + 60)
+        await beat(frontier, here)
+        old = msgspec.structs.replace(here, name="l", kind="loader", at=now - 100)
+        await beat(frontier, old)
+
+    on(report)
+    assert ask(job, "--part", "worker") == (0, "well: a worker on this machine reports\n")
+    code, says = ask(job, "--part", "loader")
+    assert (code, says.startswith("no loader on ")) == (1, True)
+    away = ("--redis", "redis://127.0.0.1:1")
+    assert skitter("health", *away).exit_code == 3
+    waiting = skitter("health", job, "--part", "worker", *away)  # a probe must not kill it
+    assert (waiting.exit_code, waiting.out.startswith("well, as far as")) == (0, True)
+    assert skitter("health", "--part", "worker").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "bound", "hours"),
+    [
+        ({"hosts": 10, "delay_s": 1.0}, "hosts", 27.78),
+        ({"hosts": 100_000, "delay_s": 1.0}, "server", 0.2),
+        ({"hosts": 1000, "delay_s": 1.0, "workers": 1}, "workers", 4.87),
+    ],
+)
+def test_a_plan_says_how_long_and_what_bounds_it(given, bound, hours):
+    needs = needs_of(pages=1_000_000, seconds=0.5, **given)
+
+    assert (needs.bound_by, needs.hours) == (bound, hours)
+    assert needs.server_memory_mb == 217
+
+
+def test_a_plan_reads_large_numbers(skitter):
+    assert skitter("plan", "--pages", "10M", "--hosts", "2000", "--json").json["hours"] == 1.98
+    assert skitter("plan", "--pages", "many", "--hosts", "2").exit_code == 2

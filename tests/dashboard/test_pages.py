@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -35,6 +36,8 @@ from skitter.frontier.admin.workers import (
 )
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import record
+from skitter.metrics import Batch
 from skitter.model import Completion, Failure, Request, State, Stats
 from skitter.server.application import application
 from skitter.server.keyring import Keyring
@@ -258,7 +261,7 @@ async def test_what_matches_is_counted_before_it_is_retried_or_dropped(
     await page.get_by_label("Filter by reason").fill("timeout")
     await page.get_by_role("button", name="Drop what matches").click()
     await expect(dialog).to_contain_text("Drop 2 dead letters?")
-    await dialog.get_by_role("button", name="Cancel").click()
+    await dialog.get_by_role("button", name="Go back").click()
     assert (await frontier.stats()).dead == 4
     await page.get_by_role("button", name="Drop what matches").click()
     await dialog.get_by_role("button", name="Drop").click()
@@ -493,7 +496,7 @@ async def test_a_machine_that_is_lost_is_on_the_page_that_the_overview_links_to(
     await page.get_by_role("link", name="1 worker").click()
     machines = page.get_by_role("region", name="Machines").locator("tbody tr")
     await expect(machines.first).to_contain_text("web-2")
-    await expect(machines.first).to_contain_text("it held 0 URLs")
+    await expect(machines.first).to_contain_text("it held no URL")
     await expect(machines.first.locator(".pill")).to_have_text("lost")
     await expect(machines.last.locator(".pill")).to_have_text("at work")
     workers = page.get_by_role("region", name="Workers").locator("tbody tr")
@@ -545,3 +548,36 @@ async def test_every_state_of_a_url_is_in_the_bar(desk: Desk, redis: Server) -> 
     page = await desk.open("#/jobs")
     bar = page.locator("tbody tr").filter(has_text="budgeted").get_by_role("img")
     await expect(bar).to_have_attribute("aria-label", "2 done, 3 over their host's budget")
+
+
+async def test_the_log_is_there_wherever_one_scrolls(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "talkative", options=rude())
+    await log_lines(frontier, "w", [("info", f"line {i}", "") for i in range(450)])
+    page = await desk.open("#/jobs/talkative/log")
+    lines = page.locator(".log-line")
+    await expect(lines).to_have_count(450)
+    box = page.get_by_role("log")
+    await box.evaluate("box => { box.scrollTop = box.scrollHeight / 2 }")
+    await expect(page.get_by_label("Follow")).not_to_be_checked()
+    seen = await box.evaluate(
+        """box => {
+            const { left, top, width, height } = box.getBoundingClientRect();
+            const there = document.elementFromPoint(left + width / 3, top + height / 2);
+            return there.closest(".log-line")?.textContent;
+        }"""
+    )
+    assert "line " in (seen or "")
+    await log_lines(frontier, "w", [("info", "one more", "")])
+    await expect(lines.last).to_contain_text("one more")
+    assert await box.evaluate("box => box.scrollTop > 100 && box.scrollTop < box.scrollHeight / 2")
+
+
+async def test_a_chart_of_zeros_has_an_axis_that_fits_its_card(desk: Desk, redis: Server) -> None:
+    """Its label was 0.0000000005, and began outside of the card."""
+    frontier = await create_job(redis, "quiet-charts", options=rude())
+    await record(frontier, Batch(Counter({"pages": 5, "fetch.ok": 5})))
+    page = await desk.open("#/jobs/quiet-charts/charts")
+    chart = page.locator(".card").filter(has_text="Trouble")
+    await expect(chart.locator("svg text").first).to_be_visible()
+    texts = await page.locator(".card svg text").all_text_contents()
+    assert not [text for text in texts if text.startswith("0.00")]

@@ -57,7 +57,7 @@ CALLS: Any = {
     "handled": lambda t: ([("pages book", 2), ("items book", 1)], {"keep": 10}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
-    "log": lambda t: ([("info", "w1", "one", ""), ("error", "w1", "two", "")], {"keep": 10}),
+    "log": lambda t: ([("info", "w1", "1", "", ""), ("error", "w1", "2", "", "")], {"keep": 10}),
     "observe": lambda t: (
         [("parse", encode([3, 2, 1]), encode(["text:title"]), encode([2]))],
         {"handlers": 5, "columns": 5},
@@ -92,7 +92,7 @@ IDEMPOTENT: Any = {
     "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
     "take_routes": lambda t: ([("place", "gate", "3 250 9 -1 -1", "10 2")], {"ttl_ms": 5000}),
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
-    "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
+    "beat": lambda t: ([], {"name": "w1", "message": b"x", "supervises": 0}),
     "group": lambda t: ([], {"name": "load"}),
     "issue_permits": lambda t: ([("t1",)], {"wanted": 2, "ttl_ms": 5000, "lane": ""}),
     "renew_permits": lambda t: ([("t0",)], {"ttl_ms": 9000}),
@@ -129,7 +129,7 @@ async def prepare(raw, clock, verb):
     if verb == "unload":  # not for `group`, which makes the stream
         await raw.shard.server.command("XADD", raw.shard.keys.key("items"), "1-1", "item", "x")
     if verb == "spare":
-        await raw.shard.call("beat", name="me", message=b"x")
+        await raw.shard.call("beat", name="me", message=b"x", supervises=0)
     await raw.control(max_pages=50)
     if verb in ("reopen", "reopened"):
         await put_on_the_edge(raw, "7", "8")

@@ -36,7 +36,7 @@ async def server(private: PrivateServer) -> AsyncIterator[Server]:
         yield connected
 
 
-async def test_a_stream_outlives_the_redis_server_and_says_so(web, private, frontier, job):
+async def test_a_stream_outlives_the_redis_server_and_says_so(web, private, frontier, job, caplog):
     async with listening(web, job) as told:
         await first(told, "overview")
         private.kill()
@@ -46,6 +46,9 @@ async def test_a_stream_outlives_the_redis_server_and_says_so(web, private, fron
         await log(frontier, "info", "w", "here again")
 
         assert (await first(told, "log")).data["text"] == "here again"
+    away, back = [one.getMessage() for one in caplog.records if one.name == "skitter.server"]
+    assert "UTC: " in away
+    assert re.search(r"UTC: Redis is back after \d+ s\.$", back)
 
 
 @pytest.fixture

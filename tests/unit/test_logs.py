@@ -50,7 +50,7 @@ def test_what_a_logger_of_the_user_says_has_level_and_page():
         mine.info("found %d", 3)
         mine.debug("not wanted")
         logging.getLogger("skitter.page").warning("hm")
-    assert [line[1:] for line in log.waiting()] == [
+    assert [line[1:4] for line in log.waiting()] == [
         ("info", "found 3", "https://***@a.test/x"),
         ("warning", "hm", "https://***@a.test/x"),
     ]
@@ -179,3 +179,19 @@ def test_a_file_that_cannot_be_written_is_a_mistake_of_the_user(tmp_path: Path):
         open_log(LogOptions(file=tmp_path / "nowhere" / "x.log")),
     ):
         pass
+
+
+def test_an_outage_that_is_noticed_again_and_again_is_one_line_at_its_own_time():
+    """351 of 393 lines repeated one; all had the time at which the server was back."""
+    log = ClusterLog()
+    for _ in range(350):
+        log("warning", "Redis does not answer: results are kept")
+    log("warning", "another")
+    log("info", "a page")
+    log("info", "a page")
+    lines = log.waiting()
+    assert [line.times for line in lines] == [350, 1, 1, 1]
+    first = lines[0]._replace(at=100.0, last_at=220.0)
+    level, text, _, at = first.entry(now=230.0, server_now=1000.0)
+    assert (level, at) == ("warning", 870.0)
+    assert text == "Redis does not answer: results are kept (said 350 times in 2 min)"

@@ -1,8 +1,11 @@
-"""Account for every URL, and explain one: audit, why."""
+"""Account for every URL, explain one, and answer probes: audit, why, health."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -23,16 +26,19 @@ from skitter.cli.common import (
 )
 from skitter.cli.console import err, out, plain, remark
 from skitter.cli.output import emit_json, pairs, say
+from skitter.errors import InfrastructureError, UsageError
 from skitter.explain import explain_url
 from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.warnings import server_notes
+from skitter.frontier.admin.workers import FETCHING, SILENCE_S, heartbeats, supervisors
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.audit.rules import STATES
 from skitter.frontier.audit.why import Explanation, why_all
-from skitter.frontier.connection import Server
+from skitter.frontier.connection import Server, inspect
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
-from skitter.report import some
+from skitter.report import duration, some
 
 #: States that most jobs do not have: shown if they do.
 RARE = ("trapped", "excluded", "dropped")
@@ -145,3 +151,63 @@ def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
     if found.canonical:
         yield "counts as", redact(found.canonical)
     yield "fingerprint", found.fingerprint
+
+
+class Part(StrEnum):
+    """What `health` can ask about."""
+
+    SERVER = "server"
+    WORKER = "worker"
+    LOADER = "loader"
+
+
+def health(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="For --part.")] = None,
+    part: Annotated[
+        Part, typer.Option(help="A worker or loader of the job on this machine, or the server.")
+    ] = Part.SERVER,
+    redis: Redis = None,
+    directory: Directory = None,
+) -> None:
+    """Say in one line whether the server, or this machine's worker or loader, is well.
+
+    For probes: exit code 0 if it is, 1 if it is not, 3 if the server does not answer. Workers and
+    loaders are well while the server is away, as they wait for it with their results.
+    """
+    where = settings(redis, directory)
+    if part is Part.SERVER:
+        says = on_server(where, _server_health)
+        say(says or "well: the server answers and can write")
+    elif job is None:
+        raise UsageError(f"name the job of the {part}: `skitter health JOB --part {part}`.")
+    else:
+        try:
+            says = on_job(where, job, partial(_process_health, kind=part))
+        except InfrastructureError as error:
+            says = ""
+            say(f"well, as far as can be said: {error}")
+        else:
+            say(says or f"well: a {part} on this machine reports")
+    if says:
+        raise typer.Exit(1)
+
+
+async def _server_health(server: Server) -> str:
+    """What is wrong; empty: nothing."""
+    return "; ".join(server_notes(await inspect(server), server.directory))
+
+
+async def _process_health(frontier: Frontier, kind: Part) -> str:
+    """A supervisor that has no worker to run is well, too."""
+    now, host = await frontier.server_time(), socket.gethostname()
+    kinds = FETCHING if kind is Part.WORKER else {kind.value}
+    found = [one for one in await heartbeats(frontier) if one.kind in kinds]
+    found += await supervisors(frontier) if kind is Part.WORKER else []
+    here = [one.at for one in found if one.host == host]
+    if any(now - at < SILENCE_S for at in here):
+        return ""
+    return (
+        f"no {kind} on {host} has reported for {duration(now - max(here))}"
+        if here
+        else (f"no {kind} on {host} has ever reported")
+    )

@@ -24,6 +24,7 @@ PANELS = {
         "fetch": "fetch:fetch",
         "shell": "fetch:shell",
         "map": "map:map_site",
+        "plan": "plan:plan",
     },
     "Crawl": {
         "run": "crawl:run",
@@ -59,7 +60,12 @@ PANELS = {
         "schedule": "schedule:group",
         "webhook": "webhook:group",
     },
-    "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
+    "Check and repair": {
+        "audit": "check:audit_job",
+        "why": "check:explain",
+        "dead": "dead:group",
+        "health": "check:health",
+    },
     "Set up": {
         "config": "config:config",
         "proxy": "proxy:group",

@@ -66,9 +66,12 @@ class Pulse:
 
     async def _send(self) -> None:
         lines = self.logbook.waiting()
+        server_now = await self.frontier.server_time() if lines else 0.0
         for start in range(0, len(lines), LINES_AT_ONCE):
             some = lines[start : start + LINES_AT_ONCE]
-            await log_lines(self.frontier, self.name, [line[1:] for line in some])
+            now = time.monotonic()
+            entries = [line.entry(now=now, server_now=server_now) for line in some]
+            await log_lines(self.frontier, self.name, entries)
             self.logbook.sent(some[-1])
         await self.frontier.fresh_options()
         now = await self.frontier.server_time()

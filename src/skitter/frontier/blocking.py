@@ -42,7 +42,8 @@ def blocking_client(
             return sentinel_client(url, make=Sentinel, **options)
         if is_cluster_url(url):
             first, others = cluster_nodes(url)
-            nodes = [ClusterNode(host, port) for host, port in others]  # type: ignore[no-untyped-call]
+            make: Any = ClusterNode  # which has no types
+            nodes = [make(host, port) for host, port in others]
             return redis.RedisCluster.from_url(first, startup_nodes=nodes or None, **options)
         if scheme in SCHEMES:
             check_database(url)

@@ -188,7 +188,7 @@ class Verbs:
     ) -> list[Any]: ...
     async def log(
         self,
-        each: Sequence[tuple[Text, Text, Text, Text]],
+        each: Sequence[tuple[Text, Text, Text, Text, Text]],
         *,
         keep: int,
         replicated: bool = ...,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.engine.pulse import cancel_all
 from skitter.errors import ServerUnreachable, SkitterError
+from skitter.report import duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
 
 T = TypeVar("T")
+log = logging.getLogger("skitter.server")
 
 EVERY_S = 1.0
 #: Redis is away if a PING takes longer.
@@ -68,6 +72,7 @@ class Presence:
     _loop: asyncio.AbstractEventLoop | None = None
     _change: asyncio.Future[None] | None = None
     _calls: set[UnderWay] = field(default_factory=set)
+    _since: float = 0.0  # when it went away
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -104,12 +109,24 @@ class Presence:
     def _turn(self, away: str) -> None:
         is_change = bool(away) != bool(self.away)
         self.away = away
+        if is_change:
+            self._log(away)
         if is_change and self._change is not None:
             self._change.set_result(None)
             self._change = None
         if away:
             for call in self._calls:
                 call.end()
+
+    def _log(self, away: str) -> None:
+        """One line when it begins, one when it ends, with how long it was."""
+        now = time.monotonic()
+        if away:
+            self._since = now
+            log.warning("%s: %s", moment(time.time()), away)
+        else:
+            passed = duration(now - self._since)
+            log.warning("%s: Redis is back after %s.", moment(time.time()), passed)
 
     async def _watch(self) -> None:
         while True:

@@ -36,9 +36,16 @@ async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
     await log_lines(frontier, worker, [(level, text, "")])
 
 
-async def log_lines(frontier: Frontier, worker: str, lines: Iterable[tuple[str, str, str]]) -> None:
-    """Write several lines, each of level, text and URL."""
-    each = [(level, worker, cut(text), cut(url)) for level, text, url in lines]
+async def log_lines(
+    frontier: Frontier,
+    worker: str,
+    lines: Iterable[tuple[str, str, str] | tuple[str, str, str, float]],
+) -> None:
+    """Write several lines, each of level, text, URL and, if it is not now, the server's time."""
+    each = [
+        (level, worker, cut(text), cut(url), f"{1000 * at[0]:.0f}" if at else "")
+        for level, text, url, *at in lines
+    ]
     await frontier.home.log(each, keep=EVENTS_KEPT)
 
 
@@ -58,6 +65,9 @@ async def last_log(frontier: Frontier, count: int) -> list[Event]:
 def open_entry(kind: type[T], entry: bytes, fields: dict[bytes, bytes]) -> T:
     """Decode an entry of a stream: its id, its time, and the fields of `kind`."""
     at_s = min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S)
+    happened = fields.get(b"at", b"")
+    if happened.isdigit() and len(happened) < 16:
+        at_s = min(int(happened) / 1000, at_s)  # it arrived later, when the server was back
     names = [name for name in kind.__struct_fields__ if name not in ("id", "at")]
     # Other clients of the server can write anything.
     texts = {name: fields.get(name.encode(), b"").decode("utf-8", "replace") for name in names}

@@ -188,13 +188,12 @@ async def note_lost_machines(frontier: Frontier) -> list[str]:
         silent_s = now - one.at
         if silent_s >= SILENCE_S and (one.host in alive or silent_s > FORGET_S):
             await leave_machine(frontier, one.name)  # it is back, or will not come back
-        elif silent_s >= SILENCE_S and not one.note.endswith(RETURNED):
+        elif silent_s >= SILENCE_S and (not one.note or one.note.endswith(HELD)):
             held = await _count_held(frontier, one.host)
-            before = re.match(r"it held ([\d,]+) URLs?", one.note)
-            if before and held:
+            if one.note and held:
                 continue
-            note = before[0] if before else f"it held {some(held, 'URL')}"
-            note += RETURNED if not held else ", which go to others when their leases end"
+            note = one.note.replace(HELD, RETURNED) if one.note else "it held no URL"
+            note = f"it held {some(held, 'URL')}{HELD}" if held else note
             await report_machine(frontier, msgspec.structs.replace(one, note=note))
             news.append(f"machine {one.host} is lost: silent for {silent_s:.0f} s; {note}")
     return news
@@ -205,6 +204,7 @@ async def log_lost_machines(frontier: Frontier, who: str) -> None:
         await log(frontier, "error", who, text)
 
 
+HELD = ", which go to others when their leases end"
 RETURNED = ", and all have gone back to the queue"
 
 

@@ -50,7 +50,7 @@ export async function ask({ title, says, yes, cli, type, isDangerous = false }) 
             h(
                 "span",
                 { class: "dialog-buttons" },
-                h("button", { value: "", formnovalidate: true, type: "submit" }, "Cancel"),
+                h("button", { value: "", formnovalidate: true, type: "submit" }, "Go back"),
                 sure,
             ),
         ),
@@ -66,7 +66,7 @@ function typedField(word, sure) {
     input.addEventListener("input", () => (sure.disabled = input.value !== word));
     input.addEventListener("keydown", (event) => {
         if (event.key !== "Enter") return;
-        event.preventDefault(); // Enter would press the form's first button: Cancel
+        event.preventDefault(); // Enter would press the form's first button, which goes back
         if (!sure.disabled) sure.click();
     });
     return h(

@@ -4,7 +4,7 @@
 
 /** From 0 to a round number; for bytes, in steps of a power of two. @returns {Scale} */
 export function linear(most, [from, to], { wanted = 4, ofBytes = false } = {}) {
-    const rough = Math.max(most, 1e-9) / wanted;
+    const rough = (most > 0 ? most : 1) / wanted; // a line of zeros is drawn below 1
     const step = ofBytes ? 2 ** Math.max(0, Math.ceil(Math.log2(rough))) : niceStep(rough);
     const top = step * Math.max(1, Math.ceil(most / step - 1e-9));
     const scale = (value) => from + (value / top) * (to - from);

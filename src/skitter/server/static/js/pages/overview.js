@@ -28,7 +28,7 @@ export class OverviewPage extends Page {
             notes.replaceChildren(...said.map((note) => h("p", { class: "notice" }, note))),
         );
         this.moving = movingCard(this.#view);
-        this.health = healthCard(this.job);
+        this.health = healthCard(this.#view, this.job);
         const cards = [this.moving, this.health, stuckCard(this.#view, this.job), costCard(this.#view)];
         const far = progress();
         this.#view.bind((overview) => far.show(overview));

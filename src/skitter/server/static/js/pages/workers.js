@@ -1,6 +1,6 @@
 /** The job's workers, their machines, and those that fell silent. */
 
-import { h } from "../dom.js";
+import { h, hostName } from "../dom.js";
 import { ago, count, duration, exact, NONE } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
@@ -14,7 +14,7 @@ export class WorkersPage extends Page {
         label: "Machines",
         keyOf: (row) => row.host,
         columns: [
-            { label: "Machine", kind: "name", value: (row) => row.host },
+            { label: "Machine", kind: "name", value: (row) => row.host, show: ({ host }) => hostName(host) },
             { label: "State", value: (row) => row.is_lost, show: machineState },
             counted("Workers", "workers"),
             counted("Loaders", "loaders"),
@@ -53,7 +53,7 @@ export class WorkersPage extends Page {
                 show: ({ now, started_at: at }) => h("span", { title: exact(at) }, duration(Math.round(now - at))),
             },
             { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
-            { label: "Note", kind: "wide", value: (row) => row.note },
+            { label: "Note", kind: "wide", value: (row) => row.note, show: clamped },
         ],
     });
     #none = empty(
@@ -92,6 +92,11 @@ export class WorkersPage extends Page {
 
 function machineState({ is_lost: isLost }) {
     return h("span", { class: "pill", "data-tone": isLost ? "bad" : "ok" }, isLost ? "lost" : "at work");
+}
+
+/** Three lines of it; the rest is in its tooltip. */
+function clamped({ note }) {
+    return h("span", { class: "clamp", title: note }, note);
 }
 
 /** Loaders do not fetch: show nothing instead of 0. */

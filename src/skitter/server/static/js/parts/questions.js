@@ -1,6 +1,6 @@
 /** The four cards of the overview: a question, its answer in large type, and the facts behind it. */
 
-import { h, View } from "../dom.js";
+import { h } from "../dom.js";
 import { bytes, count, duration, money, NONE, percent, rate, some, timeLeft } from "../format.js";
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
@@ -34,11 +34,11 @@ export function movingCard(view) {
                 view.text(({ items_per_s }) => `${rate(items_per_s ?? 0)}/s`),
             ),
         ),
-        fact("Time left", view.text(left), { wide: true }),
         fact(
             "Running for",
             view.text(({ elapsed_s }) => (elapsed_s ? duration(Math.round(elapsed_s)) : NONE)),
         ),
+        fact("Time left", view.text(left), { wide: true }),
         fact("Limited by", view.text(bound), { wide: true }),
     );
     const atLast = h(
@@ -80,8 +80,8 @@ function bound(overview) {
 
 // --- is it healthy?
 
-export function healthCard(job) {
-    const view = new View();
+/** The share of all attempts, then the hosts that are worst. */
+export function healthCard(view, job) {
     const table = new DataTable({
         label: "Hosts, worst success first",
         keyOf: (row) => row.host,
@@ -106,15 +106,14 @@ export function healthCard(job) {
         "Is it healthy?",
         answer(
             view,
-            headline,
-            (rows) => (worst(rows) === null ? "no request has ended yet" : `at ${rows[0].host}, the worst host`),
-            (rows) => toneOf(worst(rows)),
+            (one) => (attempts(one) ? `${percent(one.done / attempts(one))} succeed` : NONE),
+            (one) => (attempts(one) ? `of ${some(attempts(one), "attempt")}` : "no request has ended yet"),
+            (one) => (attempts(one) ? toneOf(one.done / attempts(one)) : null),
         ),
         table.element,
         h("p", { class: "small" }, h("a", { href: linkTo(job, "hosts") }, "All hosts")),
     );
     const show = (rows) => {
-        view.show(rows);
         table.show(rows);
         table.element.hidden = !rows.length;
     };
@@ -122,13 +121,8 @@ export function healthCard(job) {
     return { element, show };
 }
 
-function worst(rows) {
-    return rows.length ? shareOf(rows[0]) : null;
-}
-
-function headline(rows) {
-    const share = worst(rows);
-    return share === null ? NONE : `${percent(share)} succeed`;
+function attempts({ done, retried, dead }) {
+    return (done ?? 0) + (retried ?? 0) + (dead ?? 0);
 }
 
 // --- is it stuck?
