@@ -55,10 +55,9 @@ def take_views(connection: Connection, table: str) -> Types:
     """Drop the views of a table, as PostgreSQL changes no column that a view shows. Those that
     somebody built upon stay."""
     known: Types = defaultdict(set)
-    for name, field in connection.execute(
-        select(VIEWS.c.type, VIEWS.c.field).where(VIEWS.c.table_name == table)
-    ):
-        known[name].add(field)
+    query = select(VIEWS.c.type, VIEWS.c.field).where(VIEWS.c.table_name == table)
+    for name, filled in connection.execute(query):
+        known[name].add(filled)
     there = set(inspect(connection).get_view_names()) if known else set()
     quote = connection.dialect.identifier_preparer.quote_identifier
     for name in known:
