@@ -135,7 +135,9 @@ class WorkerSignals:
         messages would pile up, and it has no slots for pumps."""
         queue = self._runtime.settings.queues.http
         if sender.app is self._app and is_consumed(self._app, WATCH, queue):
-            watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
+            worker = sender.controller
+            slots = worker.max_concurrency or worker.concurrency  # the upper one of --autoscale
+            watch = Watch(self._app, sender.hostname, slots)
             self._note_events(sender)
             watch.send()
             sender.timer.call_repeatedly(WATCH_S, watch.send)

@@ -209,7 +209,7 @@ async def _renew(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bo
 async def _is_crowded(runtime: Runtime, warm: WarmWorker) -> bool:
     """With more jobs than slots, the next message of this job queues behind the others'."""
     try:
-        return (await read_capacity(runtime, warm.spec.job)).is_oversubscribed
+        return (await read_capacity(runtime, warm.frontier)).is_oversubscribed
     except SkitterError:
         return False
 

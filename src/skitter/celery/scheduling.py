@@ -101,7 +101,7 @@ async def schedule_all(runtime: Runtime) -> None:
 async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats: Stats) -> None:
     """Send missing pumps; surplus ones lose their permits."""
     await reclaim_leases(frontier)
-    capacity = await read_capacity(runtime, spec.job)
+    capacity = await read_capacity(runtime, frontier)
     requested = await wanted_workers(frontier)
     wanted = wanted_pumps(spec, stats, requested=requested, capacity=capacity)
     for lane, number in by_lane(spec, wanted).items():
@@ -196,8 +196,9 @@ def _busy_pumps(spec: JobSpec, leased: int, own: int) -> int:
     return max(-(-2 * leased // carries), min(own, -(-4 * leased // carries)))
 
 
-async def read_capacity(runtime: Runtime, job: str) -> Capacity:
-    server = await runtime.server()
+async def read_capacity(runtime: Runtime, frontier: Frontier) -> Capacity:
+    """Not by the runtime's own connection: `run --engine celery` has another loop."""
+    server, job = frontier.server, frontier.job
     pumps = await count_pumps(server)
     others = [number for name, number in pumps.items() if number and name != job]
     return Capacity(
