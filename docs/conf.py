@@ -49,6 +49,7 @@ MENU = {
         "howto/celery",
         "howto/cluster",
         "howto/deploy",
+        "howto/operate",
     ],
     "Coming from": [
         "coming-from/scrapy",
