@@ -51,6 +51,7 @@ MENU = {
         "howto/celery",
         "howto/cluster",
         "howto/deploy",
+        "howto/operate",
     ],
     "Coming from": [
         "coming-from/scrapy",
