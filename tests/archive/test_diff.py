@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import msgspec
+
 from skitter.archive.diff import compare, rows_of
 
 
@@ -43,3 +47,9 @@ def test_pages_and_rows_that_share_a_url_are_all_compared():
     for key in (None, "key"):
         diff = compare(rows_of(rows, key), rows_of(broken, key))
         assert (diff.rows, len(diff.fields["title"].lost)) == (3, 1)
+
+
+def test_rows_of_a_database_and_of_a_file_are_compared():
+    at = datetime(2026, 1, 2, 3, 4, 5, 600000, UTC)
+    line = row(1, at=msgspec.json.decode(msgspec.json.encode(at)), all=[1])
+    assert compare(rows_of([row(1, at=at, all=[1])]), rows_of([line])).is_same

@@ -92,7 +92,8 @@ def rows_of(items: Iterable[dict[str, Any]], key: str | None = None) -> Rows:
         place = _hashable(item.get(key)) if key else item["_id"]
         number = next(n for n in count() if (item["_url"], (place, n)) not in found)
         fields = {name: value for name, value in item.items() if name not in _OWN}
-        found[item["_url"], (place, number)] = fields
+        # A database has times where a file has text.
+        found[item["_url"], (place, number)] = msgspec.to_builtins(fields)
     return found
 
 
