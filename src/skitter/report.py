@@ -34,6 +34,7 @@ KINDS = {
     "length": "with an overlong URL",
     "middleware": "by a Scrapy middleware",
     "file": "to files",
+    "archive": "not in the archive",
 }
 
 

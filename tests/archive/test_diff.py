@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import msgspec
+
 from skitter.archive.diff import compare, rows_of
 
 
@@ -34,3 +38,18 @@ def test_rows_may_be_compared_by_a_field_instead_of_their_place():
     now = [row(1, 0, id="y", n=2), row(1, 1, id="x", n=1)]
     assert not compare(rows_of(before), rows_of(now)).is_same
     assert compare(rows_of(before, "id"), rows_of(now, "id")).is_same
+
+
+def test_pages_and_rows_that_share_a_url_are_all_compared():
+    """Pages of a search by POST have the same URL; rows of a page may have equal keys."""
+    rows = [row(n, title=f"{n}", key="same") | {"_url": "https://a/search"} for n in range(3)]
+    broken = [*rows[:1], rows[1] | {"title": ""}, *rows[2:]]
+    for key in (None, "key"):
+        diff = compare(rows_of(rows, key), rows_of(broken, key))
+        assert (diff.rows, len(diff.fields["title"].lost)) == (3, 1)
+
+
+def test_rows_of_a_database_and_of_a_file_are_compared():
+    at = datetime(2026, 1, 2, 3, 4, 5, 600000, UTC)
+    line = row(1, at=msgspec.json.decode(msgspec.json.encode(at)), all=[1])
+    assert compare(rows_of([row(1, at=at, all=[1])]), rows_of([line])).is_same

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from skitter.archive.index import Archive, write_lines
-from skitter.archive.record import Record
+from skitter.archive.index import Archive, is_here, write_lines
+from skitter.archive.record import Record, request_of
 from skitter.archive.writer import ArchiveWriter
-from skitter.errors import UsageError
+from skitter.errors import FetchError, UsageError
 from skitter.model import Request, Response
 
 SITE = "https://shop.example"
@@ -58,7 +58,8 @@ def test_a_kept_page_is_read_as_it_was_seen(tmp_path):
     assert (kept.request, kept.job, kept.size) == ({"handler": "book", "depth": 7}, "shop", 10)
     response = archive.read(kept)
     assert (response.status, response.body, response.url) == (200, b"<h1>7</h1>", f"{SITE}/7")
-    assert response.headers == (("content-type", "text/html; charset=utf-8"),)
+    kind, packed = ("content-type", "text/html; charset=utf-8"), ("content-encoding", "gzip")
+    assert response.headers == (kind, packed)
     responses = [("response", f"{SITE}/{n}") for n in range(9)]
     assert warcs(tmp_path) == [("warcinfo", None), *responses]
 
@@ -164,3 +165,148 @@ def test_a_line_that_names_a_file_elsewhere_is_refused(tmp_path):
 def test_an_archive_that_is_not_there_is_said(tmp_path):
     with pytest.raises(UsageError, match="`skitter run --archive` makes one"):
         Archive.open(tmp_path / "nowhere")
+
+
+def posted(path: str, sent: bytes) -> Record:
+    """A page that shows what was sent."""
+    page = record(path, b"<p>%b</p>" % sent[-6:])
+    page.request = Request(url=f"{SITE}{path}", method="POST", body=sent)
+    page.fingerprint = sent.hex()
+    return page
+
+
+def test_a_request_that_is_not_plain_is_read_back(tmp_path):
+    """Bodies are bytes, which lines have as text."""
+    forms = [posted("/search", b"page=%d\xff" % n) for n in range(3)]
+    logins = [posted("/items", b"token=hunter2&page=%d" % n) for n in range(3)]
+    write_lines(tmp_path, keep(tmp_path, *forms, *logins))
+
+    archive = Archive.open(tmp_path)
+
+    assert not archive.unreadable
+    assert len(archive) == 6, "bodies that are left out do not make different requests the same"
+    for form in forms:
+        kept = archive.newest(form.request)
+        assert kept
+        assert (archive.read(kept).body, request_of(kept)) == (form.response.body, form.request)
+    found = [request_of(kept) for kept in archive.of("shop") if kept.url.endswith("/items")]
+    bodies = {archive.read(kept).body for one in found if (kept := archive.newest(one))}
+    assert bodies == {one.response.body for one in logins}
+
+
+def test_headers_are_read_as_the_handler_saw_them(tmp_path):
+    headers = (("x-name", "café 日本"), ("content-length", "9"), ("x-none", ""))
+    joined = ("link", "<a>; rel=next\r\n\r\n<b>; rel=prev")  # by a browser
+    odd = ("x-odd", "\ud800")
+    page = record("/")
+    page.response = Response(url=f"{SITE}/", status=200, headers=(*headers, joined, odd), body=b"x")
+    write_lines(tmp_path, keep(tmp_path, page))
+
+    archive = Archive.open(tmp_path)
+    response = archive.read(next(iter(archive)))
+
+    in_line = (("link", "<a>; rel=next <b>; rel=prev"), ("x-odd", "?"))
+    assert response.headers == (*headers, *in_line)
+    assert (response.body, len(warcs(tmp_path))) == (b"x", 2)
+
+
+def test_a_page_that_no_line_can_hold_costs_only_its_copy(tmp_path):
+    said = []
+    writer = ArchiveWriter(tmp_path, "shop", lambda *line: said.append(line))
+    lines = writer.write([record("/a"), record("/b", meta={"x": "\ud800"}), record("/c", b"c")])
+    writer.close()
+    assert [bool(line) for line in lines] == [True, False, True]
+    [(_, text)] = said
+    assert "/b: the page is not kept" in text
+    write_lines(tmp_path, filter(None, lines))
+    archive = Archive.open(tmp_path)
+    assert [archive.read(kept).body for kept in archive] == [b"<h1>Shop</h1>", b"c"]
+
+
+def test_half_a_line_costs_no_other(tmp_path):
+    """A worker was killed in the middle of it, or the disk was full; its successor goes on."""
+    lines = keep(tmp_path, *(record(f"/{n}", b"%d" % n) for n in range(4)))
+    write_lines(tmp_path, lines[:1])
+    index = next(tmp_path.glob("*.jsonl"))
+    index.write_text(index.read_text() + lines[1][:40])
+    write_lines(tmp_path, lines[1:3])
+    write_lines(tmp_path, lines[3:])
+
+    archive = Archive.open(tmp_path)
+
+    assert len(archive) == 4
+    assert archive.unreadable == [f"{index.name}, line 2"]
+
+
+def test_another_job_in_the_folder_hides_no_page(tmp_path):
+    first, second, third = (record("/", b"%d" % n) for n in range(3))
+    second.job, third.job = "other", "third"
+    write_lines(tmp_path, keep(tmp_path, first, second, third))
+    archive = Archive.open(tmp_path)
+    [kept] = archive.of("shop")
+    assert archive.read(kept).body == b"0"
+    for job, body in {"shop": b"0", "other": b"1", "new": b"2"}.items():
+        kept = archive.newest(Request(url=SITE), job=job)
+        assert kept
+        assert archive.read(kept).body == body
+
+
+LINE = '{"url":"https://a.example/","at":1,"file":"x.warc.gz","offset":0,"digest":"","status":200}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"offset":0', '"offset":-1'),
+        ('"offset":0', '"offset":99999999999999999999999'),
+        ('"at":1', '"at":1e300'),
+        ('"at":1', '"at":1,"request":{"depth":"x"}'),
+        ("{", "junk"),
+    ],
+)
+def test_a_line_that_says_nonsense_is_left_out_and_said(tmp_path, old, new):
+    (tmp_path / "x.warc.gz").write_bytes(gzip.compress(foreign(f"{SITE}/1", b"x")))
+    (tmp_path / "x.warc.gz.jsonl").write_text(f"{LINE.replace(old, new)}\n{LINE}\n")
+    archive = Archive.open(tmp_path)
+    assert len(archive) == 1
+    assert archive.unreadable == ["x.warc.gz.jsonl, line 1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"offset":0', '"offset":5'),
+        ('"offset":0', '"offset":4611686018427387903'),
+        ("x.warc.gz", ".."),
+        ("x.warc.gz", "../x.warc.gz"),
+        ("x.warc.gz", "x\\u0000"),
+        ("x.warc.gz", "missing"),
+        ('"at":1', '"at":1,"body_at":["/etc/passwd",0]'),
+        ('"at":1', '"at":1,"fingerprint":"1"'),  # another body
+    ],
+)
+def test_a_record_that_is_not_what_its_line_says_is_an_error_of_that_page(tmp_path, old, new):
+    (tmp_path / "x.warc.gz").write_bytes(gzip.compress(foreign(f"{SITE}/1", b"x")))
+    (tmp_path / "x.warc.gz.jsonl").write_text(f"{LINE.replace(old, new)}\n")
+    archive = Archive.open(tmp_path)
+    with pytest.raises(FetchError, match="cannot be read"):
+        archive.read(next(iter(archive)))
+    assert not is_here(tmp_path, LINE.replace("x.warc.gz", "../x"))
+    assert not is_here(tmp_path, "junk")
+
+
+def test_damaged_files_are_left_out_and_a_body_has_a_limit(tmp_path):
+    bomb = foreign(f"{SITE}/bomb", bytes(10**7))
+    no_http = foreign(f"{SITE}/odd", b"x").replace(b"HTTP/1.1 200 OK", b"\xff\xfe")
+    (tmp_path / "a.warc.gz").write_bytes(b"\x1f\x8b" + b"junk" * 99)
+    (tmp_path / "b.warc").write_bytes(b"junk" * 99)
+    (tmp_path / "c.warc.gz").write_bytes(b"")
+    (tmp_path / "d.warc.gz").write_bytes(gzip.compress(bomb) + gzip.compress(no_http))
+    archive = Archive.open(tmp_path)
+    assert [text.split()[0] for text in archive.unreadable] == ["a.warc.gz", "b.warc"]
+    big, odd = archive
+    with pytest.raises(FetchError, match="its body is over 1,000,000 bytes"):
+        archive.read(big, limit=10**6)
+    with pytest.raises(FetchError, match="not an HTTP response"):
+        archive.read(odd)
+    assert len(archive.read(big).body) == 10**7

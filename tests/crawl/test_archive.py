@@ -18,6 +18,24 @@ from skitter.demo import SPIDER
 pytestmark = pytest.mark.timeout(300)
 
 
+FOLLOWS_ALL = """
+from skitter import Request, Spider
+
+spider = Spider("other", start=["{url}"])
+
+
+@spider.page
+async def listing(page):
+    yield {{"url": page.url}}
+    yield page.follow("/nowhere")
+
+
+@spider.page
+async def book(page):
+    yield {{"url": page.url}}
+"""
+
+
 def handled(machine) -> set[str]:
     """The URLs of all pages that the spider's handlers saw: those of books, and their parents."""
     with closing(sqlite3.connect(machine.folder / "books.db")) as database:
@@ -53,6 +71,21 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
     with shop.silent():
         same = machine.call("replay", str(SPIDER), "--against", "books.db")
         assert (same.returncode, same.stdout[:15]) == (0, "Nothing differs"), same.stderr
+        stored = machine.call("replay", str(SPIDER), "--against", "books", "--out", "b.jsonl")
+        assert (stored.returncode, stored.stdout[:15]) == (0, "Nothing differs"), stored.stderr
+        nowhere = machine.call("replay", str(SPIDER), "--against", "no.csv")
+        assert (nowhere.returncode, "no.csv has no rows of books" in nowhere.stderr) == (2, True)
+
+        # The output of the crawl is not that of a replay, and its limits count fetched pages.
+        settings = '[output]\nto = "books.db"\n[limits]\nmax_pages = 9\n'
+        (machine.folder / "skitter.toml").write_text(settings)
+        (machine.folder / "other.py").write_text(FOLLOWS_ALL.format(url=shop.url))
+        words = ("replay", "other.py", "--job", "books", "--json")
+        report = json.loads(machine.call(*words).stdout)
+        assert report["out"] == "books-replay.db"
+        assert report["pages"] == len(archive), "a link to a page that is not kept is no page"
+        assert report["kept_out"]["archive"] == 1
+        (machine.folder / "skitter.toml").unlink()
 
         source = SPIDER.read_text().replace("CURRENCIES[price[0]]", "None")
         (machine.folder / "broken.py").write_text(source)

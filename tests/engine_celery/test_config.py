@@ -22,7 +22,7 @@ from skitter.errors import BadOption
 from skitter.extras import install
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import State, Stats
-from skitter.settings import Settings, WorkerConfig
+from skitter.settings import ArchiveOptions, Settings, WorkerConfig
 from skitter.settings.proxy import make_route
 from skitter.trust import make_ours
 
@@ -240,3 +240,33 @@ async def test_a_worker_takes_its_proxies_from_its_own_file(server, job, tmp_pat
     async with warm.stack:
         fetcher: Any = warm.first.attempts.parts.fetcher
         assert list(fetcher.routes.exits) == ["ours"]
+
+
+async def test_a_worker_keeps_pages_where_its_own_file_says(server, job, tmp_path, monkeypatch):
+    await create_job(server, job)
+    monkeypatch.chdir(tmp_path)
+    stranger = WorkerConfig(archive=ArchiveOptions(keep=True, folder=tmp_path / "theirs"))
+    settings = CelerySettings(where=Settings(redis_url="redis://h"), spiders=(str(SPIDER),))
+    runtime = runtime_of(make_app(settings))
+    monkeypatch.setattr(runtime, "server", lambda: asyncio.sleep(0, server))
+    spec = JobSpec(job=job, target=str(SPIDER), config=stranger)
+
+    warm = await runtime._open_worker(spec)
+    async with warm.stack:
+        assert warm.first.delivery.archived is None
+
+    (tmp_path / "skitter.toml").write_text('[archive]\nkeep = true\nfolder = "ours"\n')
+    warm = await runtime._open_worker(spec)
+    async with warm.stack:
+        archived = warm.first.delivery.archived
+        assert archived
+        assert archived.writer.folder.name == "ours"
+
+
+def test_archive_with_celery_is_refused_in_a_sentence():
+    words = ["run", str(SPIDER), "--engine", "celery", "--archive"]
+    done = subprocess.run(
+        [sys.executable, "-m", "skitter", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "set archive.keep and archive.folder" in " ".join(done.stderr.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OWN: Final = ("_id", "_url", "_fetched_at")
-Rows = dict[tuple[str, Any], dict[str, Any]]  # by URL and place on the page, or by key
+Rows = dict[tuple[str, Any], dict[str, Any]]  # by URL, and by place on the page or key
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -85,12 +86,14 @@ def compare(before: Rows, now: Rows) -> Diff:
 
 
 def rows_of(items: Iterable[dict[str, Any]], key: str | None = None) -> Rows:
-    """Rows by their URL and place on the page; with `key`, by the value of that field."""
+    """Rows by their page and place there; with `key`, by their URL and the value of that field."""
     found: Rows = {}
     for item in items:
-        place = item.get(key) if key else item["_id"].partition("-")[2]
+        place = _hashable(item.get(key)) if key else item["_id"]
+        number = next(n for n in count() if (item["_url"], (place, n)) not in found)
         fields = {name: value for name, value in item.items() if name not in _OWN}
-        found[item["_url"], _hashable(place)] = fields
+        # A database has times where a file has text.
+        found[item["_url"], (place, number)] = msgspec.to_builtins(fields)
     return found
 
 

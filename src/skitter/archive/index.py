@@ -1,5 +1,6 @@
 """Which record is whose. Beside each WARC file lies its index, a line of JSON for each completed
-page. Files of other tools have none: they are read through once, and all of their pages count."""
+page. Files of other tools have none: they are read through once, and all of their pages count.
+Both may be damaged, or written to do harm: what cannot be read is left out, and said."""
 
 from __future__ import annotations
 
@@ -13,8 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from skitter.archive.record import Kept, read_info, read_response, request_of, scan
-from skitter.errors import BadURL, UsageError
+from skitter.archive.record import (
+    MAX_BODY_BYTES,
+    Kept,
+    digest_of,
+    read_info,
+    read_response,
+    request_of,
+    scan,
+)
+from skitter.errors import BadURL, FetchError, UsageError
 from skitter.urls import identify
 
 if TYPE_CHECKING:
@@ -37,15 +46,26 @@ def write_lines(folder: Path, lines: Iterable[str]) -> None:
     for line in lines:
         by_file[read_line(line).file].append(line)
     for name, some in by_file.items():
-        with _inside(folder, f"{name}{INDEX}").open("a", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in some))
-            file.flush()
-            os.fsync(file.fileno())
+        _append(_inside(folder, f"{name}{INDEX}"), "".join(f"{line}\n" for line in some).encode())
+
+
+def _append(path: Path, lines: bytes) -> None:
+    """In one piece: another process may add to the same index. Half a line, of a process that was
+    killed or a disk that was full, stays alone."""
+    with path.open("a+b", buffering=0) as file:
+        if (size := file.seek(0, os.SEEK_END)) and os.pread(file.fileno(), 1, size - 1) != b"\n":
+            lines = b"\n" + lines
+        while lines:
+            lines = lines[file.write(lines) :]
+        os.fsync(file.fileno())
 
 
 def is_here(folder: Path, line: str) -> bool:
     """Whether the record of a line is in a file of this folder."""
-    return _inside(folder, read_line(line).file).exists()
+    try:
+        return _inside(folder, read_line(line).file).is_file()
+    except (msgspec.MsgspecError, UsageError):  # nobody can write it
+        return False
 
 
 def read_line(line: str | bytes) -> Kept:
@@ -57,6 +77,7 @@ class Archive:
     """The pages of a folder, or of some files, by what was requested."""
 
     folder: Path
+    unreadable: list[str] = field(default_factory=list)  # files, and places in indexes
     _pages: dict[bytes, list[Kept]] = field(default_factory=dict)  # in order of time
 
     @classmethod
@@ -66,8 +87,7 @@ class Archive:
         if not folder.is_dir():
             raise UsageError(f"there is no archive in {folder}: `skitter run --archive` makes one.")
         for path in sorted(one for kind in _WARCS for one in folder.glob(kind)):
-            for kept in _lines(path):
-                archive._add(kept)
+            archive._add_file(path)
         return archive
 
     def __len__(self) -> int:
@@ -81,17 +101,54 @@ class Archive:
         """All responses to a request, the oldest first."""
         return self._pages.get(key_of(request), [])
 
-    def newest(self, request: Request, *, since: float = 0.0) -> Kept | None:
-        found = self.visits(request)
-        return found[-1] if found and found[-1].at >= since else None
+    def of(self, job: str) -> Iterator[Kept]:
+        """The newest response of each page that a job has kept, whoever fetched it since."""
+        for visits in self._pages.values():
+            if own := [one for one in visits if one.job == job]:
+                yield own[-1]
 
-    def read(self, kept: Kept) -> Response:
-        response = read_response(_inside(self.folder, kept.file), kept.offset)
+    def newest(self, request: Request, *, job: str = "") -> Kept | None:
+        """The one that the job has kept, or else anybody's."""
+        found = self.visits(request)
+        own = [one for one in found if one.job == job]
+        return (own or found)[-1] if found else None
+
+    def read(self, kept: Kept, *, limit: int = MAX_BODY_BYTES) -> Response:
+        """Raises FetchError if it is damaged, or has more than `limit` bytes."""
+        try:
+            return self._read(kept, limit)
+        except Exception as error:  # the file may be anybody's
+            why = f"its record in {kept.file!r} cannot be read: {error}"
+            raise FetchError(kept.url, why) from error
+
+    def _read(self, kept: Kept, limit: int) -> Response:
+        response = read_response(_inside(self.folder, kept.file), kept.offset, limit=limit)
         if kept.body_at:
             file, offset = kept.body_at
-            body = read_response(_inside(self.folder, file), offset).body
+            body = read_response(_inside(self.folder, file), offset, limit=limit).body
             response = msgspec.structs.replace(response, body=body)
+        if kept.fingerprint and digest_of(response.body) != kept.digest:  # else of the packed bytes
+            raise ValueError("its body is not the one that was kept")
         return response
+
+    def _add_file(self, path: Path) -> None:
+        index = path.with_name(f"{path.name}{INDEX}")
+        try:
+            if index.exists():
+                self._add_lines(index)
+            elif read_info(path).get("software") != SOFTWARE:
+                for kept in scan(path):
+                    self._add(kept)
+        except OSError as error:
+            self.unreadable.append(f"{path.name} ({error})")
+
+    def _add_lines(self, index: Path) -> None:
+        for number, line in enumerate(index.read_bytes().split(b"\n"), 1):
+            try:
+                if line:
+                    self._add(read_line(line))
+            except msgspec.MsgspecError:  # a process was killed in the middle of it
+                self.unreadable.append(f"{index.name}, line {number}")
 
     def _add(self, kept: Kept) -> None:
         visits = self._pages.setdefault(key_of(request_of(kept)), [])
@@ -109,17 +166,8 @@ def key_of(request: Request) -> bytes:
     return blake2b("\0".join(parts).encode() + request.body, digest_size=12).digest()
 
 
-def _lines(path: Path) -> Iterator[Kept]:
-    index = path.with_name(f"{path.name}{INDEX}")
-    if index.exists():
-        for line in index.read_bytes().split(b"\n")[:-1]:  # what follows was not written to its end
-            yield read_line(line)
-    elif read_info(path).get("software") != SOFTWARE:
-        yield from scan(path)
-
-
 def _inside(folder: Path, name: str) -> Path:
     """Lines come from files and servers that others may write."""
-    if Path(name).name != name:
+    if Path(name).name != name or name == ".." or "\0" in name:
         raise UsageError(f"{name!r} in the index of {folder} is not the name of a file.")
     return folder / name

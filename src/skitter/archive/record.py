@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha1
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
@@ -40,16 +40,20 @@ _HTTP: Final = "application/http; msgtype=response"
 _LEVEL: Final = 1
 _GZIP: Final = 31  # zlib's word for it
 _SAME_BODY: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-_KINDS: Final = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
+_KINDS: Final = WarcRecordType.response | WarcRecordType.resource
+_MAX_INFO_BYTES: Final = 10**5
+MAX_BODY_BYTES: Final = 2**30  # unpacked; fetch.max_body_mb allows no more
+_AS_IT_CAME: Final = "x-archive-orig-"
+_BREAK: Final = re.compile("[\r\n\0]+")
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of the index: whose response it is, and where."""
 
     url: str  # as requested
-    at: float  # when it was fetched, seconds since the epoch
+    at: Annotated[float, msgspec.Meta(ge=0, lt=253_402_300_800)]  # when fetched, since the epoch
     file: str
-    offset: int
+    offset: Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
     digest: str
     status: int
     size: int = 0  # of the body
@@ -71,7 +75,7 @@ class Record:
 
     @cached_property
     def digest(self) -> str:
-        return b32encode(sha1(self.response.body, usedforsecurity=False).digest()).decode()
+        return digest_of(self.response.body)
 
     def kept(self, file: str, offset: int, *, body_at: tuple[str, int] | None) -> Kept:
         return Kept(
@@ -84,7 +88,7 @@ class Record:
             size=len(self.response.body),
             job=self.job,
             fingerprint=self.fingerprint,
-            request=_described(self.request),
+            request=_described(self.request, self.fingerprint),
             body_at=body_at,
         )
 
@@ -108,6 +112,10 @@ class Record:
         return _packed("revisit", self.at, fields, _HTTP, _http_head(response))
 
 
+def digest_of(body: bytes) -> str:
+    return b32encode(sha1(body, usedforsecurity=False).digest()).decode()
+
+
 def pack_info(at: float, **fields: str) -> bytes:
     """The first record of a file: what wrote it."""
     text = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
@@ -126,60 +134,62 @@ def _packed(
         ("Content-Type", content_type),
         ("Content-Length", str(len(block))),
     ]
-    head = "".join([f"{name}: {value}\r\n" for name, value in every])
-    record = b"WARC/1.1\r\n%b\r\n%b\r\n\r\n" % (head.encode(), block)
+    head = "".join([f"{name}: {_in_line(value)}\r\n" for name, value in every])
+    record = b"WARC/1.1\r\n%b\r\n%b\r\n\r\n" % (head.encode(errors="replace"), block)
     return zlib.compress(record, _LEVEL, wbits=_GZIP)
 
 
 def read_info(path: Path) -> dict[str, str]:
     """What the first record says of its file; empty if it says nothing."""
-    for warc in ArchiveIterator(str(path), parse_http=False):
-        if warc.record_type != WarcRecordType.warcinfo:
-            return {}
-        lines = warc.reader.read().decode("utf-8", "replace").splitlines()
-        return dict(line.split(": ", 1) for line in lines if ": " in line)
+    with path.open("rb") as file:
+        for warc in ArchiveIterator(file, parse_http=False):
+            if warc.record_type != WarcRecordType.warcinfo:
+                return {}
+            lines = warc.reader.read(_MAX_INFO_BYTES).decode("utf-8", "replace").splitlines()
+            return dict(line.split(": ", 1) for line in lines if ": " in line)
     return {}
 
 
-def read_response(path: Path, offset: int) -> Response:
+def read_response(path: Path, offset: int, *, limit: int = MAX_BODY_BYTES) -> Response:
     """The response at a place; of a revisit, without its body."""
     with path.open("rb") as file:
         file.seek(offset)
         for warc in ArchiveIterator(file, auto_decode="all"):
-            return _response(warc)
+            return _response(warc, limit)
     raise EOFError(f"{path} ends before {offset}")
 
 
 def scan(path: Path) -> Iterator[Kept]:
     """All responses of a file that another tool wrote."""
-    for warc in ArchiveIterator(str(path), record_types=_KINDS):
-        url = warc.headers.get("WARC-Target-URI") or ""
-        status = getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK
-        if (
-            not url.startswith(("http://", "https://"))
-            or warc.record_type == WarcRecordType.revisit
-        ):
-            continue
-        when = warc.record_date
-        yield Kept(
-            url=url,
-            at=when.timestamp() if when else 0.0,
-            file=path.name,
-            offset=warc.stream_pos,
-            digest=(warc.headers.get("WARC-Payload-Digest") or "").removeprefix("sha1:"),
-            status=int(status),
-        )
+    with path.open("rb") as file:
+        for warc in ArchiveIterator(file, record_types=_KINDS):
+            url = warc.headers.get("WARC-Target-URI") or ""
+            if url.startswith(("http://", "https://")):
+                yield _found(warc, url, path.name)
+
+
+def _found(warc: Any, url: str, file: str) -> Kept:
+    when = warc.record_date
+    return Kept(
+        url=url,
+        at=max(0.0, when.timestamp()) if when else 0.0,
+        file=file,
+        offset=warc.stream_pos,
+        digest=(warc.headers.get("WARC-Payload-Digest") or "").removeprefix("sha1:"),
+        status=int(getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK),
+        size=warc.content_length,
+    )
 
 
 def request_of(kept: Kept) -> Request:
     """The request that got it, to be handled again."""
-    return msgspec.convert({**kept.request, "url": kept.url}, Request, builtin_types=(bytes,))
+    return msgspec.convert({**kept.request, "url": kept.url}, Request)
 
 
 _PLAIN: Final = Request(url="")
 
 
-def _described(request: Request) -> dict[str, Any]:
+def _described(request: Request, fingerprint: str) -> dict[str, Any]:
     told: dict[str, Any] = {
         name: value
         for name in _OF_REQUEST
@@ -188,6 +198,7 @@ def _described(request: Request) -> dict[str, Any]:
     if "meta" in told:
         told["meta"] = redact_tree(told["meta"])
     if "body" in told and _has_secret(request.body):
+        told["unique"] = fingerprint  # or all requests to its URL would be the same
         del told["body"]
     return told
 
@@ -213,29 +224,49 @@ def _http_head(response: Response) -> bytes:
     lines = [f"HTTP/1.1 {response.status} {phrase}"]
     for name, value in response.headers:
         if name in _OF_TRANSFER:
-            lines.append(f"x-archive-orig-{name}: {value}")
+            lines.append(f"{_AS_IT_CAME}{name}: {_in_line(value)}")
         elif name not in _HIDDEN:
-            lines.append(f"{name}: {value}")
+            lines.append(f"{name}: {_in_line(value)}")
     lines.append(f"content-length: {len(response.body)}")
-    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+    return "\r\n".join([*lines, "", ""]).encode(errors="replace")
 
 
-def _response(warc: Any) -> Response:
+def _in_line(value: str) -> str:
+    """Browsers join headers of the same name with a newline."""
+    return _BREAK.sub(" ", value)
+
+
+def _response(warc: Any, limit: int) -> Response:
     http = warc.http_headers
-    found = http.to_tuples() if http else ()
-    headers = tuple(
-        (name.lower(), value)
-        for name, value in found
-        if not name.lower().startswith("x-archive-orig-") and name.lower() not in _OF_TRANSFER
-    )
-    status = getattr(http, "status_code", None) or HTTPStatus.OK
+    if warc.record_type == WarcRecordType.resource:
+        status, found = HTTPStatus.OK, [(b"content-type", warc.headers.get_bytes(b"Content-Type"))]
+    elif http and http.status_code:
+        status, found = http.status_code, http.items_bytes()
+    else:
+        raise ValueError("it is not an HTTP response")
+    headers = [(_text(name).lower(), _text(value or b"")) for name, value in found]
+    body = bytes(warc.reader.read(limit + 1))
+    if len(body) > limit:
+        raise ValueError(f"its body is over {limit:,} bytes")
     return Response(
         url=warc.headers.get("WARC-Target-URI", ""),
         status=int(status),
-        headers=headers,
-        body=bytes(warc.reader.read()),
+        headers=tuple(
+            (name.removeprefix(_AS_IT_CAME), value)
+            for name, value in headers
+            if name not in _OF_TRANSFER
+        ),
+        body=body,
         remote_address=warc.headers.get("WARC-IP-Address"),
     )
+
+
+def _text(value: bytes) -> str:
+    """As in fetch/call.py."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def _date(at: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -40,30 +41,36 @@ class ArchiveWriter:
         if self._failed_at and time.monotonic() - self._failed_at < _AGAIN_S:
             return [""] * len(records)
         try:
-            kept = [self._append(record) for record in records]
+            lines = [self._append(record) for record in records]
             self._sync()
         except OSError as error:
             self._fail(error)
             return [""] * len(records)
         self._failed_at = None
-        return [line_of(one) for one in kept]
+        return lines
 
     def close(self) -> None:
         if self._file:
             self._file.close()
             self._file = None
 
-    def _append(self, record: Record) -> Kept:
+    def _append(self, record: Record) -> str:
+        """Its line; empty if its request has something that no line can hold."""
         file = self._open()
         same = self._bodies.get(record.digest) if record.response.body else None
         body_at = (same.file, same.offset) if same else None
         kept = record.kept(self._name, file.tell(), body_at=body_at)
-        file.write(record.pack(refers_to=same))
+        try:
+            line, packed = line_of(kept), record.pack(refers_to=same)
+        except (ValueError, TypeError) as error:
+            self.log("warning", f"{record.request.url}: the page is not kept: {error}")
+            return ""
+        file.write(packed)
         if not same:
             self._bodies[record.digest] = kept
             if len(self._bodies) > _BODIES:
                 self._bodies.clear()
-        return kept
+        return line
 
     def _open(self) -> BinaryIO:
         """The current file, or the next if that is full."""
@@ -89,4 +96,6 @@ class ArchiveWriter:
             why = f"the archive in {self.folder} cannot be written, pages are not kept: {error}"
             self.log("error", why)
         self._failed_at = time.monotonic()
+        with suppress(OSError):  # what it still holds does not fit either
+            self.close()
         self._file, self._bodies = None, {}  # half a record may be at its end

@@ -305,7 +305,8 @@ class Runtime:
     async def _open_worker(self, spec: JobSpec, only: Only = None) -> WarmWorker:
         permissions = self.permissions_of(spec)  # before loading anything
         frontier = await open_job(await self.server(), spec.job)
-        # This machine decides on browsers and proxies, not a job that anyone may have written.
+        # This machine decides on browsers, proxies and folders, not a job that anyone may have
+        # written.
         own, stack = resolve(job=spec.job), AsyncExitStack()
         config = replace(
             spec.config,
@@ -313,6 +314,7 @@ class Runtime:
             browser=own.browser,
             proxies=own.proxies,
             routes=own.routes,
+            archive=own.archive,
             workers=replace(spec.config.workers, only=only),
         )
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))

@@ -13,7 +13,7 @@ import typer
 from skitter.archive.index import Archive
 from skitter.archive.record import Kept
 from skitter.cli.common import Json
-from skitter.cli.output import emit_json, emit_line, grid, pairs, say
+from skitter.cli.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.errors import UsageError
 from skitter.model import Request
 from skitter.report import DATE_AND_TIME, moment, some
@@ -34,6 +34,7 @@ def list_pages(
 ) -> None:
     """List the kept pages: the newest response of each."""
     archive = Archive.open(folder)
+    warn_of_damage(archive)
     pages = [kept for kept in archive if match in kept.url]
     if as_json:
         for kept in pages:
@@ -91,6 +92,12 @@ def get(
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(response.body)
+
+
+def warn_of_damage(archive: Archive) -> None:
+    if found := archive.unreadable:
+        more = f" and {some(len(found) - 1, 'other place')}" * (len(found) > 1)
+        print_progress(f"{archive.folder} has parts that cannot be read: {found[0]}{more}.")
 
 
 def _visits(archive: Archive, url: str, folder: Path) -> list[Kept]:

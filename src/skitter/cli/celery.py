@@ -17,7 +17,7 @@ from skitter.cli.common import Directory, Redis, settings
 from skitter.cli.output import print_progress
 from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
-from skitter.settings import BrowserOptions
+from skitter.settings import ArchiveOptions, BrowserOptions
 from skitter.settings.sources import OPTIONS
 from skitter.trust import spelled
 from skitter.valkey import hold
@@ -128,8 +128,9 @@ def _sent(plan: Plan) -> WorkerConfig:
     ]
     hidden = {one.name: one.default for one in ours}
     fetch = replace(plan.worker.fetch, **hidden)
-    # Workers use their own browsers and proxies.
-    return replace(plan.worker, fetch=fetch, browser=BrowserOptions(), proxies=())
+    # Workers use their own browsers, proxies and folders.
+    config = replace(plan.worker, fetch=fetch, browser=BrowserOptions(), proxies=())
+    return replace(config, archive=ArchiveOptions())
 
 
 def _absolute(target: str) -> str:

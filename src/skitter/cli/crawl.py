@@ -116,6 +116,11 @@ def run(
             "--proxy does not apply to Celery workers: set HTTPS_PROXY where they run, or "
             "fetch.proxy in their skitter.toml."
         )
+    if engine is Engine.CELERY and given.get("archive.keep"):
+        raise UsageError(
+            "--archive does not apply to Celery workers, which keep pages where they run: set "
+            "archive.keep and archive.folder in their skitter.toml."
+        )
     how: dict[str, Any] = {
         "fresh": fresh,
         "keep_rows": keep_rows,

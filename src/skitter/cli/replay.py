@@ -11,18 +11,22 @@ import typer
 import uvloop
 
 from skitter.archive.diff import Diff, Example, compare, rows_of
+from skitter.archive.fetcher import SUFFIX
+from skitter.archive.index import Archive
+from skitter.cli.archive import warn_of_damage
 from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
 from skitter.cli.crawl import Target, plan_of
 from skitter.cli.flags import Given, with_flags
 from skitter.cli.output import emit_json, grid, print_progress, say
 from skitter.cli.running import run_plan
-from skitter.crawl.items import Items, read_items
+from skitter.crawl.items import Items, items, read_items
 from skitter.crawl.plan import Plan
 from skitter.crawl.replay import SETTINGS, replayed
-from skitter.errors import shorten
+from skitter.errors import UsageError, shorten
 from skitter.report import some
 from skitter.settings.sources import FLAGGED
-from skitter.sinks import Destination
+from skitter.sinks import BadSink, Destination
+from skitter.sinks.registry import find_type
 
 EXAMPLES = 3
 REPLAYING = tuple(one for one in FLAGGED if one.table in ("workers", "output", "log"))
@@ -37,7 +41,9 @@ def replay(
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="SPIDER|OUTPUT", help="Compare with another spider, or with rows."
+            "--against",
+            metavar="SPIDER|JOB|OUTPUT",
+            help="Compare with another spider, or with stored rows.",
         ),
     ] = None,
     key: Annotated[
@@ -59,15 +65,15 @@ def replay(
     Rows go to JOB-replay.db, or where --out says. With --against, shows what differs, field by
     field; the exit code is then 1 if something that was filled is now empty.
     """
-    how = _Replay(folder, job, pairs_of(arguments), given)
+    how = _Replay(Archive.open(folder), job, pairs_of(arguments), given)
+    warn_of_damage(how.archive)
     plan = replace(how.plan(target), as_json=as_json, quiet=against is not None)
     if against is None:
         raise typer.Exit(how.run(plan))
+    before = rows_of(how.rows_against(against, plan), key)  # it may not be there
     if code := how.run(plan):
         raise typer.Exit(code)
-    now = rows_of(_rows(plan), key)
-    before = rows_of(how.rows_against(against, plan), key)
-    diff = compare(before, now)
+    diff = compare(before, rows_of(_rows(plan), key))
     if as_json:
         emit_json({"rows": diff.rows, "gone": diff.gone, "new": diff.new, "fields": diff.fields})
     else:
@@ -79,17 +85,18 @@ class _Replay:
     """Replays spiders on one archive, alike."""
 
     def __init__(
-        self, folder: Path, job: str | None, arguments: dict[str, Any], given: Given
+        self, archive: Archive, job: str | None, arguments: dict[str, Any], given: Given
     ) -> None:
-        self.folder, self.job, self.arguments = folder, job, arguments
-        self.given = SETTINGS | {"archive.folder": folder} | given
+        self.archive, self.job, self.arguments = archive, job, arguments
+        self.given = SETTINGS | {"archive.folder": archive.folder} | given
 
     def plan(self, target: str, out: str | None = None) -> Plan:
         plan = plan_of(target, self.arguments, None, self.given)
         job = self.job or plan.spider.name
-        name = f"{job}-replay"
-        place = out or plan.config.output.to or f"{name}.db"
-        plan, homeless = replayed(replace(plan, job=name, out=place), self.folder, job=job)
+        name = f"{job}{SUFFIX}"
+        # Not the output of skitter.toml, which has the rows of the crawl.
+        place = out or self.given.get("output.to") or f"{name}.db"
+        plan, homeless = replayed(replace(plan, job=name, out=place), self.archive, job=job)
         if homeless:
             print_progress(f"{some(homeless, 'page')} had handlers that {target} does not have.")
         return plan
@@ -100,13 +107,26 @@ class _Replay:
     def rows_against(self, other: str, plan: Plan) -> Items:
         """The rows of another spider on the same pages, or those that were stored."""
         if not other.partition(":")[0].endswith(".py"):
-            job = plan.job.removesuffix("-replay")
-            return read_items(Destination(other, job, plan.where.directory))
+            return _stored(other, plan)
         with tempfile.TemporaryDirectory() as folder:
             old = replace(self.plan(other, out=str(Path(folder, "before.db"))), quiet=True)
             if code := self.run(old):
                 raise typer.Exit(code)
             return _rows(old)
+
+
+def _stored(out: str, plan: Plan) -> Items:
+    """Of an output, or of a job."""
+    job, where = plan.job.removesuffix(SUFFIX), plan.where
+    try:
+        find_type(out)
+    except BadSink:
+        return items(out, redis=where.redis_url)
+    destination = Destination(out, job, where.directory)
+    if destination.is_missing:
+        hint = "--against takes the output of its crawl, a job, or the file of a spider."
+        raise UsageError(f"{out} has no rows of {job}: {hint}")
+    return read_items(destination)
 
 
 def _rows(plan: Plan) -> Items:

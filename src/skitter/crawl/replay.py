@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skitter.archive.index import Archive
 from skitter.archive.record import request_of
 from skitter.errors import UsageError
+from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from skitter.archive.index import Archive
     from skitter.crawl.plan import Plan
     from skitter.model import Request
     from skitter.spider import Spider
@@ -23,6 +22,10 @@ SETTINGS: Final[dict[str, Any]] = {
     "fetch.obey_robots": False,  # it was asked when the page was fetched
     "politeness.delay_s": 0.0,
     "politeness.max_in_flight": 64,
+    "limits.max_items": None,
+    "limits.max_pages": None,
+    "limits.max_pages_per_host": None,
+    "limits.max_pending": None,
     "limits.shape_budget": None,
     "visits.revisit": False,
 }
@@ -35,19 +38,22 @@ class Seeds(NamedTuple):
     without_handler: int
 
 
-def replayed(plan: Plan, folder: Path, *, job: str) -> tuple[Plan, int]:
+def replayed(plan: Plan, archive: Archive, *, job: str) -> tuple[Plan, int]:
     """The plan of a replay of a job's pages, and how many of them have no handler any more."""
-    spider, archive = plan.spider, Archive.open(folder)
+    spider = plan.spider
     seeds = _seeds(archive, spider, job)
     if not seeds.requests:
-        raise UsageError(f"{folder} has no page of {job!r} that {plan.target} could handle.")
+        raise UsageError(
+            f"{archive.folder} has no page of {job!r} that {plan.target} could handle."
+        )
     spider.start, spider.sitemap = seeds.requests, False
     return replace(plan, spider=spider, fresh=True), seeds.without_handler
 
 
 def _seeds(archive: Archive, spider: Spider, job: str) -> Seeds:
     """Pages that a handler saw, for the same one; of other tools, the spider's own start."""
-    ours = [request_of(kept) for kept in archive if kept.job == job]
+    ours = [request_of(kept) for kept in archive.of(job)]
+    ours = [one for one in ours if one.handler != SITEMAP]  # all that they led to is here
     known = [one for one in ours if (one.handler or spider.default) in spider.handlers]
     starts = [one for one in spider.known_seeds if archive.newest(one)]
     return Seeds([*known, *starts], len(ours) - len(known))

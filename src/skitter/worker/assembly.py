@@ -94,10 +94,12 @@ class _Web:
     async def open(self, stack: AsyncExitStack) -> tuple[Fetcher, Renderer | None]:
         """The HTTP client, and a browser for a spider that wants one; or the archive."""
         if self.config.archive.offline:
-            from skitter.archive.fetcher import ArchiveFetcher
+            from skitter.archive.fetcher import SUFFIX, ArchiveFetcher
             from skitter.archive.index import Archive
 
-            return ArchiveFetcher(Archive.open(self.config.archive.folder)), None
+            archive, job = Archive.open(self.config.archive.folder), self.frontier.job
+            limit = self.config.fetch.max_body_bytes
+            return ArchiveFetcher(archive, job.removesuffix(SUFFIX), limit), None
         client = HttpFetcher(self.config.fetch, guard=self.guard, resolver=self.resolver)
         fetcher = await stack.enter_async_context(client)
         if not self.spider.renders or self.config.workers.only == "http":

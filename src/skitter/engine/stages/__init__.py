@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from skitter.engine.stages.archive import Archive
+from skitter.engine.stages.archive import Archive, Offline
 from skitter.engine.stages.directives import Directives
 from skitter.engine.stages.excluded import Excluded
 from skitter.engine.stages.fetch import Fetch
@@ -46,6 +46,7 @@ STAGES: Final[tuple[type[Stage], ...]] = (
     Judge,
     Directives,
     Handler,  # the stages of packages follow
+    Offline,
     Traps,
     Links,
     OnError,
