@@ -322,7 +322,9 @@ def test_the_layers_of_a_page_add_up_to_its_cpu_time():
 
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
-    with pytest.raises(BadOption, match="one of speed, docs, tls, celery, scale, load, memory, "):
+    with pytest.raises(
+        BadOption, match="one of speed, docs, archive, tls, celery, scale, load, memory, "
+    ):
         run_suite(CRAWL, only=["sped"])
 
 

@@ -26,7 +26,7 @@ def tab(skitter, monkeypatch):
 
 def test_commands_are_completed_from_the_menu(tab):
     assert tab("skitter sta") == ["status"]
-    assert tab("skitter re") == ["rejected", "resume"]
+    assert tab("skitter re") == ["replay", "rejected", "resume"]
     assert {"run", "status", "demo"} < set(tab("skitter "))
 
 

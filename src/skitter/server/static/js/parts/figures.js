@@ -33,6 +33,7 @@ const FIGURES = [
     ["undeclared", "Values left out"],
     ["reopened", "Pages reopened"],
     ["damaged", "Damaged records"],
+    ["again", "Pages of further rounds"],
     ["revisits", "To visit again"],
     ["due", "To visit now"],
     ["new", "New"],
