@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -144,7 +143,9 @@ class ItemStream:
             if results := await self._read_from(shard, limit):
                 self._pause_s = FIRST_PAUSE_S
                 return results
-        await asyncio.sleep(min(wait_s, self._pause_s))
+        from asyncio import sleep  # a look at a job imports this module, and no loop
+
+        await sleep(min(wait_s, self._pause_s))
         self._pause_s = max(FIRST_PAUSE_S, min(wait_s, 2 * self._pause_s))
         return []
 
