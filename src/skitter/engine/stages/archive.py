@@ -22,7 +22,7 @@ _MISSING: Final = Refused("it is not in the archive", "archive")
 class Offline(Stage):
     """Drops links to pages that are not in the archive."""
 
-    needs = "`skitter replay`"
+    needs = "skitter replay"
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
