@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from skitter.engine.stages.archive import Archive, Offline
+from skitter.engine.stages.archive import Archive
 from skitter.engine.stages.directives import Directives
 from skitter.engine.stages.excluded import Excluded
 from skitter.engine.stages.fetch import Fetch
@@ -16,6 +16,7 @@ from skitter.engine.stages.lanes import Lanes
 from skitter.engine.stages.links import Links
 from skitter.engine.stages.logins import Logins
 from skitter.engine.stages.measure import Measure
+from skitter.engine.stages.offline import Offline
 from skitter.engine.stages.on_error import OnError
 from skitter.engine.stages.revisits import Revisits
 from skitter.engine.stages.robots import Robots
