@@ -246,9 +246,9 @@ def test_another_job_in_the_folder_hides_no_page(tmp_path):
     [kept] = archive.of("shop")
     assert archive.read(kept).body == b"0"
     for job, body in {"shop": b"0", "other": b"1", "new": b"2"}.items():
-        kept = archive.newest(Request(url=SITE), job=job)
-        assert kept
-        assert archive.read(kept).body == body
+        newest = archive.newest(Request(url=SITE), job=job)
+        assert newest
+        assert archive.read(newest).body == body
 
 
 LINE = '{"url":"https://a.example/","at":1,"file":"x.warc.gz","offset":0,"digest":"","status":200}'

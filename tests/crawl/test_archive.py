@@ -80,8 +80,8 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
         settings = '[output]\nto = "books.db"\n[limits]\nmax_pages = 9\n'
         (machine.folder / "skitter.toml").write_text(settings)
         (machine.folder / "other.py").write_text(FOLLOWS_ALL.format(url=shop.url))
-        words = ("replay", "other.py", "--job", "books", "--json")
-        report = json.loads(machine.call(*words).stdout)
+        replayed = machine.call("replay", "other.py", "--job", "books", "--json")
+        report = json.loads(replayed.stdout)
         assert report["out"] == "books-replay.db"
         assert report["pages"] == len(archive), "a link to a page that is not kept is no page"
         assert report["kept_out"]["archive"] == 1
