@@ -15,7 +15,6 @@ from skitter.engine.departures import TooEarly
 from skitter.engine.outcomes import Buried, Completed, Retried, Returned
 from skitter.engine.parts import Parts
 from skitter.engine.stages import HOOKS, STAGES, Stage, bind
-from skitter.engine.stages.offline import Offline
 from skitter.engine.stages.stage import OURS
 from skitter.engine.verdict import Bury
 from skitter.errors import (
@@ -108,21 +107,12 @@ async def test_a_feature_that_is_off_is_not_in_the_list(frontier):
     spider.login("https://a.test/login")(lambda page: None)
     spider.on_error(lambda request, error: None)
     spider.page(render="auto")(rendered)
-<<<<<<< HEAD
-    keeps = WorkerConfig(archive=ArchiveOptions(keep=True))
-    whole = bind(Parts(spider, StaticFetcher({}), keeps, frontier=frontier))
-    assert names_of(whole) == [
-        "AutoHandler" if one.__name__ == "Handler" else one.__name__
-        for one in STAGES
-        if one is not Offline  # which is of replays
-=======
     keeping = WorkerConfig(archive=ArchiveOptions(keep=True))
     whole = bind(Parts(spider, StaticFetcher({}), keeping, frontier=frontier))
     assert names_of(whole) == [
         "AutoHandler" if one.__name__ == "Handler" else one.__name__
         for one in STAGES
         if one.__name__ != "Offline"  # nothing is fetched, or kept
->>>>>>> keeper
     ]
 
 

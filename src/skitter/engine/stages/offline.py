@@ -17,11 +17,7 @@ _MISSING: Final = Refused("it is not in the archive", "archive")
 class Offline(Stage):
     """Drops links to pages that are not in the archive."""
 
-<<<<<<< HEAD
-    needs = "replay"
-=======
     needs = "skitter replay"
->>>>>>> keeper
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
