@@ -17,8 +17,8 @@ import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.processes import CpuTime, fetch_options, say
-from skitter.fetch.client import Fetcher, HttpFetcher
-from skitter.fetch.guard import Guard
+from skitter.fetch.http.fetcher import Fetcher, HttpFetcher
+from skitter.fetch.http.guard import Guard
 from skitter.model import Request
 from skitter.urls import join
 

@@ -13,7 +13,7 @@ from redis.crc import key_slot
 from redis.exceptions import ConnectionError as NoConnection
 
 from benchmarks.processes import started
-from skitter.valkey import server_binary
+from skitter.embedded import server_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

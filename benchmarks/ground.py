@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.site import open_site
-from skitter.frontier.connection import Server, connect, inspect
+from skitter.embedded import hold
 from skitter.frontier.frontier import ADD_BATCH
+from skitter.frontier.transport.connection import Server, connect, inspect
 from skitter.model import Completion, Request
 from skitter.settings import JobOptions, Politeness
-from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

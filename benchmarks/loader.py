@@ -17,10 +17,10 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import CpuTime, say
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
-from skitter.loading import Loader, open_destination
-from skitter.metrics.recorder import Recorder
+from skitter.crawl.loading import Loader, open_destination
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import connect
+from skitter.observe.metrics import Recorder
 from skitter.sinks import Destination
 
 

@@ -18,21 +18,21 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import CpuTime, fetch_options, say
-from skitter.engine.collector import tune_collector
+from skitter.cli.tuning import tune_collector
+from skitter.engine.assembly import open_worker
+from skitter.engine.parts import WorkerOptions
 from skitter.engine.pulse import memory_mb, rss_mb
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import connect
 from skitter.settings import ArchiveOptions, WorkerConfig
 from skitter.spider import Scope, Spider
 from skitter.spider.default import crawl
-from skitter.worker.assembly import open_worker
-from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skitter.page import Page
-    from skitter.worker.delivery import Tally
+    from skitter.engine.delivery import Tally
+    from skitter.spider.page import Page
 
 LOOK_S = 0.01
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -20,8 +21,8 @@ from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.engine.stages import HOOKS, STAGES, Stage
-from skitter.frontier.admin.exposition import families
-from skitter.frontier.keys import (
+from skitter.frontier.records.exposition import PREFIX, families
+from skitter.frontier.transport.keys import (
     ACTIONS,
     JOBS,
     LOGOUTS,
@@ -31,11 +32,10 @@ from skitter.frontier.keys import (
     SHARD_KEYS,
     TOKENS,
 )
-from skitter.frontier.scripts import COMMON, script, verbs
-from skitter.metrics import COUNTERS, TABLES, TIMINGS
-from skitter.metrics.prometheus import PREFIX
+from skitter.frontier.transport.scripts import COMMON, script, verbs
+from skitter.observe.metrics import COUNTERS, TABLES, TIMINGS
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, OURS, SETTINGS, Row
-from skitter.server.routes import ROUTES
+from skitter.server.api.routes import ROUTES
 from skitter.urls import Canonical
 
 ARCHITECTURE = "../architecture.md"
@@ -63,7 +63,7 @@ def keys_page() -> str:
         for name, spec in SHARD_KEYS.items()
     )
     return (
-        NOTE.format(source="src/skitter/frontier/keys.py")
+        NOTE.format(source="src/skitter/frontier/transport/keys.py")
         + "# The key space\n\n"
         + f"These belong to no job: `{JOBS}`, a hash of all jobs (name -> JSON of the layout); "
         f"`{PUMPED}` and `{PUMP_SLOTS}`, hashes of the jobs and workers of Celery; "
@@ -292,7 +292,7 @@ def verbs_stub() -> str:
 
 def api_reference() -> str:
     parts = [
-        NOTE.format(source="src/skitter/server/routes.py"),
+        NOTE.format(source="src/skitter/server/api/routes.py"),
         "# The HTTP API\n\n[How to use it](../howto/api.md). Scopes: `read`, `push`, and "
         "`operate`, which includes both.\nA running server shows types and fields at `/api` and "
         "`/api/openapi.json`.\n\n",
@@ -315,7 +315,7 @@ def metrics_page() -> str:
         f"| `{PREFIX}{one.name}` | {one.kind} | {one.help} |\n" for one in families([])
     )
     return (
-        NOTE.format(source="src/skitter/metrics/catalogue.py")
+        NOTE.format(source="src/skitter/observe/metrics.py")
         + "# Figures of a crawl\n\nHow to see them: [the how-to](../howto/metrics.md).\n\n"
         "## Counters\n\nIn slots of 10 s for a day, and of a minute for 7 days.\n\n"
         "| name | counts |\n|---|---|\n" + rows(COUNTERS) + "\n## Timings\n\n"
@@ -327,6 +327,14 @@ def metrics_page() -> str:
         + "\n## Prometheus\n\nAt `/metrics` of `skitter serve`, of all jobs; the label `crawl` is "
         "the job.\n\n| metric | type | meaning |\n|---|---|---|\n" + exposed
     )
+
+
+def room_indexes() -> dict[str, Callable[[], str]]:
+    made = run_path(str(Path(__file__).with_name("rooms.py")))
+    return {
+        f"../../{init.relative_to(REFERENCE.parents[1])}": partial(made["with_index"], init)
+        for init in made["rooms"]()
+    }
 
 
 def python_page() -> str:
@@ -366,8 +374,9 @@ PAGES = {
     "../adr/index.md": decisions_page,
     "api.md": api_reference,
     "python.md": python_page,
-    "../../src/skitter/frontier/verbs.pyi": verbs_stub,
+    "../../src/skitter/frontier/transport/verbs.pyi": verbs_stub,
     "../../src/skitter/cli/lines.py": menu_lines,
+    **room_indexes(),
     "scrapy.md": scrapy_page,
     "keys.md": keys_page,
     "metrics.md": metrics_page,

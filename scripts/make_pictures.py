@@ -20,7 +20,7 @@ from typing import Literal
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from skitter.demo import SPIDER
-from skitter.fetch.chromium import find_browser
+from skitter.fetch.browser.chromium import find_browser
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 BOOKS, DELAY_S, WORKERS = 4000, 0.05, 3

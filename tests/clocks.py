@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from needs import need
-from skitter.valkey import server_binary
+from skitter.embedded import server_binary
 
 
 def faked_clock(offset: Path, *, monotonic: bool = False, cache_s: int = 0) -> dict[str, str]:

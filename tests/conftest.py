@@ -22,11 +22,11 @@ from redis import Redis
 
 from forks import Nursery
 from needs import refuse_unknown_programs
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import Server, connect
+from skitter.embedded import hold
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import Server, connect
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
-from skitter.valkey import hold
 
 _numbers = count(1)
 

@@ -50,7 +50,7 @@ PROGRAMS = {
             "scrapy.core.downloader.handlers.ftp",
             "scrapy.core.downloader.handlers.http11",
             "scrapy.core.downloader.handlers.s3",
-            "skitter.frontier.redis_client",
+            "skitter.frontier.transport.redis_client",
             "skitter.scrapy.scheduler",
             "twisted.internet.asyncioreactor",
         ),
@@ -73,25 +73,25 @@ PROGRAMS = {
             "kombu.transport.redis",
             "skitter.celery",  # which makes its app when it is first used
             "skitter.celery.pump",
-            "skitter.frontier.redis_client",
+            "skitter.frontier.transport.redis_client",
             "uvloop",
         ),
     ),
     "skitter": Program(
         "skitter.cli.main:run",
         modules=(
-            "skitter.cli.check",
-            "skitter.cli.config",
+            "skitter.cli.commands.check",
+            "skitter.cli.commands.project",
             "skitter.cli.crawl",
-            "skitter.cli.dead",
-            "skitter.cli.jobs",
-            "skitter.cli.workers",
-            "skitter.frontier.redis_client",
+            "skitter.cli.commands.dead",
+            "skitter.cli.commands.jobs",
+            "skitter.cli.commands.workers",
+            "skitter.frontier.transport.redis_client",
             "skitter.sinks.sqlite",
             "uvloop",
         ),
     ),
-    "chaos": Program("chaos.worker:run", modules=("skitter.frontier.redis_client",)),
+    "chaos": Program("chaos.worker:run", modules=("skitter.frontier.transport.redis_client",)),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scripts.programs import PROGRAMS, advice, find_program
-from skitter.valkey import server_binary
+from skitter.embedded import server_binary
 
 #: What Python's own library starts, and does without: platform asks who made the processor.
 OF_PYTHON = {"uname"}

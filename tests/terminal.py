@@ -26,7 +26,7 @@ from documents import agrees
 from forks import Nursery
 from machines import Machine
 from needs import need
-from skitter.valkey import server_binary
+from skitter.embedded import server_binary
 from waiting import Child, until
 
 SHOP = "localhost:8000"  # as the pages have it

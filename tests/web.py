@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
+from skitter.engine.assembly import open_worker
+from skitter.engine.loop import Worker
+from skitter.engine.parts import WorkerOptions
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
-from skitter.fetch.resolver import Resolver
+from skitter.fetch.http.guard import Resolver
 from skitter.frontier.frontier import Frontier
 from skitter.settings import SessionPool, WorkerConfig, Workers
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.loop import Worker
-from skitter.worker.options import WorkerOptions
 
 
 @dataclass

@@ -117,7 +117,7 @@ async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
 
 async def _send_pumps(ground: Ground, frontier: Frontier, seed: str) -> None:
     from skitter.celery import CelerySettings, make_app
-    from skitter.celery.registry import JobSpec, register_job
+    from skitter.celery.jobs import JobSpec, register_job
     from skitter.celery.runtime import runtime_of
     from skitter.celery.scheduling import send_pumps
 

@@ -13,7 +13,7 @@ from benchmarks.peers import CONCURRENT
 from benchmarks.processes import module_words, run_to_end, started
 from benchmarks.synthetic import SyntheticTask
 from benchmarks.worker import Worked, WorkerTask
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from benchmarks.loader import LoaderFigures, LoaderTask
 from benchmarks.postgres import open_postgres
 from benchmarks.processes import module_words, run_to_end
 from skitter.errors import InfrastructureError
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Completion
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from benchmarks.contest import Contender, Goal, Part, Row, take_turns
 from benchmarks.crawl.job import RATE, begin, synthetic_site, worker_words
 from benchmarks.processes import started
 from skitter.errors import InfrastructureError
-from skitter.frontier.admin.workers import heartbeats
+from skitter.frontier.workers import heartbeats
 
 if TYPE_CHECKING:
     from benchmarks.contest import Sample

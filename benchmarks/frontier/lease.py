@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
 from benchmarks.ground import fill, make_urls
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Completion, Request
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
 from benchmarks.ground import RUDE, fill, finish_all, make_urls
 from benchmarks.peers import SCHEDULER, Peer
-from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Request
 
 if TYPE_CHECKING:

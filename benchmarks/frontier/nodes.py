@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 from benchmarks.cluster import open_cluster, port_of
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
 from benchmarks.ground import RUDE, add_and_finish, check_done, make_urls
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
-from skitter.frontier.keys import ShardKeys
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.keys import ShardKeys
 from skitter.settings import Layout
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
 from benchmarks.ground import RUDE, add_and_finish, check_done, make_urls
 from benchmarks.peers import SCHEDULER, Peer
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.queue import URLQueue
 
 if TYPE_CHECKING:

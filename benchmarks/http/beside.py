@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.clients import Answered, ClientsTask
 from benchmarks.crawl.job import begin, synthetic_site, worker_words
 from benchmarks.processes import module_words, run_to_end, started
-from skitter.cli.neighbours import NICE
+from skitter.cli.tuning import NICE
 from skitter.errors import InfrastructureError
 
 if TYPE_CHECKING:

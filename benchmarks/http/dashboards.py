@@ -12,8 +12,8 @@ from benchmarks.clients import ClientsTask
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
 from benchmarks.crawl.job import JOB
 from benchmarks.http.beside import cpu_s, crawling, our_words, run_clients, serving
-from skitter.frontier.admin.tokens import new_token
-from skitter.metrics import COUNTERS, TIMINGS
+from skitter.frontier.records.operators import new_token
+from skitter.observe.metrics import COUNTERS, TIMINGS
 
 if TYPE_CHECKING:
     from benchmarks.contest import Sample

@@ -12,8 +12,8 @@ from benchmarks.clients import ClientsTask
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
 from benchmarks.http.beside import cpu_s, crawling, our_words, run_clients, serving
 from benchmarks.peers import FASTAPI, RIVALS, Peer
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.tokens import new_token
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.operators import new_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

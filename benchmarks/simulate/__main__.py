@@ -18,7 +18,7 @@ from benchmarks.render import progress_on_stderr
 from benchmarks.simulate.crawl import Crawl, Plan
 from benchmarks.simulate.outcome import Costs, Outcome, outcome_of
 from benchmarks.simulate.web import Web
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.settings import JobOptions, Layout, Limits, Politeness
 
 if TYPE_CHECKING:

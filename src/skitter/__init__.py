@@ -1,6 +1,36 @@
 """Skitter: a distributed web-scraping system in which every URL is accounted for.
 
 Each name is imported on first use: `skitter --help` needs none of them.
+
+app        The composition root: turns settings into open objects
+archive/   The pages of a crawl, kept as WARC files: every response that a handler saw
+celery/    Celery as the engine: the frontier stays the queue
+cli/       The command line: each command parses, calls and renders
+client     A client of the HTTP API, for programs that should not have credentials for Redis
+crawl/     A crawl from its seeds to its report, and the processes on this machine that make it
+demo/      What `skitter demo` crawls: a bookshop on loopback (`site/`), and the spiders for it
+disk       Room on disks, and a user's place on them
+domains    Which hosts belong together: by registrable domain, from the public suffix list
+embedded/  The embedded server: a private Valkey, shared by every process that uses a directory
+engine/    The engine: leases requests, makes an attempt at each, sends the outcomes
+errors     Everything Skitter raises on purpose
+explain    Where a URL is and why, as the command line and the HTTP API explain it
+extras     How to install an optional library: it depends on how this package was installed
+fetch/     Fetching pages: one exchange per call, with limits on all outside input
+frontier/  The frontier: a shared queue of URLs on Redis or Valkey, in which no URL is ever lost
+measure    Metrics: count and time what your own code does, across the whole cluster
+model      The values passed between the layers
+observe/   What is measured, logged and reported of a crawl
+patterns   What URLs look like: patterns and shapes
+queue      URLQueue: the frontier for programs with their own loop
+redact     What may be shown, logged or written to a file, and how
+scrapy/    Scrapy on the frontier: existing spiders run distributed and lose nothing
+server/    The HTTP API and the dashboard: `skitter serve`
+settings/  Options: small frozen values, units in their names, declared and checked once
+sinks/     Where items go: a database or a file, and the loader that writes them
+spider/    The user API: spiders, their handlers and their limits
+trust      Whether Skitter's directory is ours
+urls       What a URL means to a crawl: what to fetch, what counts as the same page
 """
 
 from __future__ import annotations
@@ -8,11 +38,11 @@ from __future__ import annotations
 TYPE_CHECKING = False  # importing typing takes time too
 if TYPE_CHECKING:
     from skitter.app import open_frontier as open_frontier
-    from skitter.crawl.items import items as items
+    from skitter.crawl.script import items as items
     from skitter.errors import LeaseLost as LeaseLost
     from skitter.errors import QueueFull as QueueFull
     from skitter.errors import SkitterError as SkitterError
-    from skitter.fetch.render import Render as Render
+    from skitter.fetch.browser.render import Render as Render
     from skitter.frontier.frontier import Frontier as Frontier
     from skitter.measure import Metrics as Metrics
     from skitter.model import Added as Added
@@ -24,9 +54,8 @@ if TYPE_CHECKING:
     from skitter.model import Response as Response
     from skitter.model import State as State
     from skitter.model import Stats as Stats
-    from skitter.page import Page as Page
+    from skitter.observe.report import Report as Report
     from skitter.queue import URLQueue as URLQueue
-    from skitter.report import Report as Report
     from skitter.settings import Bloom as Bloom
     from skitter.settings import BrowserOptions as BrowserOptions
     from skitter.settings import FetchOptions as FetchOptions
@@ -43,6 +72,7 @@ if TYPE_CHECKING:
     from skitter.spider import Spider as Spider
     from skitter.spider import load_spider as load_spider
     from skitter.spider import run_handler as run_handler
+    from skitter.spider.page import Page as Page
     from skitter.urls import Canonical as Canonical
 
     __version__: str
@@ -52,15 +82,15 @@ _HOMES = {
     name: module
     for module, names in {
         "skitter.app": "open_frontier",
-        "skitter.crawl.items": "items",
+        "skitter.crawl.script": "items",
         "skitter.errors": "LeaseLost QueueFull SkitterError",
-        "skitter.fetch.render": "Render",
+        "skitter.fetch.browser.render": "Render",
         "skitter.frontier.frontier": "Frontier",
         "skitter.measure": "Metrics",
         "skitter.model": "Added Completion Ended Failure Lease Request Response State Stats",
-        "skitter.page": "Page",
+        "skitter.spider.page": "Page",
         "skitter.queue": "URLQueue",
-        "skitter.report": "Report",
+        "skitter.observe.report": "Report",
         "skitter.settings": "Bloom BrowserOptions FetchOptions JobOptions Layout Limits Politeness "
         "QualityOptions Retries SessionPool Visits",
         "skitter.spider": "Drop Scope Spider load_spider run_handler",

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
-from skitter.frontier.admin.control import operator_options, release_options, replaced
-from skitter.frontier.admin.jobs import create_job, open_job
-from skitter.frontier.admin.quality import keep_thresholds
-from skitter.frontier.connection import Server, connect
-from skitter.frontier.sync import in_thread
+from skitter.frontier.control import operator_options, release_options, replaced
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.records.health import keep_thresholds
+from skitter.frontier.transport.connection import Server, connect
+from skitter.frontier.transport.sync import in_thread
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from skitter.embedded import EmbeddedServer, Progress
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Config, Settings
     from skitter.spider.spider import Spider
-    from skitter.valkey import EmbeddedServer, Progress
 
 #: Default limit on results waiting for a loader, so that they do not fill up the server.
 MAX_ITEMS = 50_000
@@ -41,7 +41,7 @@ async def open_server(
     async with AsyncExitStack() as stack:
         url = settings.redis_url
         if url is None:
-            from skitter.valkey import hold  # slow to import, and not needed for other servers
+            from skitter.embedded import hold  # slow to import, and not needed for other servers
 
             # Entered and left in a thread: a large append-only file takes long to load.
             held = hold(settings.directory, progress=progress)
@@ -75,7 +75,7 @@ async def _join(
 
 async def _revive(directory: Path) -> None:
     """Restart the server if it died. If somebody stopped it, raise ServerStopped."""
-    from skitter.valkey import revive
+    from skitter.embedded import revive
 
     if not await in_thread(revive, directory):
         raise ServerStopped(directory)

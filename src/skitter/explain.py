@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.fetch.robots import explain_rules
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.why import Explanation, why, why_fingerprint
-from skitter.frontier.sync import in_thread
+from skitter.frontier.transport.sync import in_thread
 from skitter.settings import resolve
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def _identities(url: str) -> list[str]:
     """Scrapy's own fingerprint of it, if Scrapy is installed."""
     if find_spec("scrapy") is None:
         return []
-    from skitter.scrapy.fingerprinter import identities
+    from skitter.scrapy.dupefilter import identities
 
     return identities(url)

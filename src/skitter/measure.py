@@ -31,12 +31,20 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-import skitter.frontier.redis_client  # noqa: F401 - at exit, it could not be imported any more
-from skitter.frontier.connection import connect
-from skitter.frontier.own_metrics import DAYS, OwnMetrics
-from skitter.metrics.own import ERROR, SUCCESS, OwnBatch, checked_name, checked_value, spell_tags
+import skitter.frontier.transport.redis_client  # noqa: F401 - at exit, it could not be imported any more
+from skitter.embedded import hold
+from skitter.frontier.records.own import (
+    DAYS,
+    ERROR,
+    SUCCESS,
+    OwnBatch,
+    OwnMetrics,
+    checked_name,
+    checked_value,
+    spell_tags,
+)
+from skitter.frontier.transport.connection import connect
 from skitter.settings import check_number, find_server
-from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping

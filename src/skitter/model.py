@@ -245,7 +245,7 @@ class Leased(msgspec.Struct, frozen=True):
 
 
 class SessionNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt learned about its session, as lua/lib/learn_session.lua reads it."""
+    """What an attempt learned about its session, as lua/lib/feedback.lua reads it."""
 
     name: str  # site/class
     number: int = 0  # 0: the existing one, or a new one
@@ -271,7 +271,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     rest_ms: int = 0  # leave the host alone for this long, e.g. Retry-After
     latency_ms: int | None = None  # how long the host took to answer, if it wants a delay
     left_ms: int = 0  # when the request left, on the server's clock, if the host wants a delay
-    incident: int = 0  # how the host signalled overload: frontier/delay.py
+    incident: int = 0  # how the host signalled overload: frontier/delays.py
     rendering: str = ""  # for a page with render="auto": `frontier.rendering.rendering_field`
     page: str = ""  # for a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
 from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError, did_you_mean
-from skitter.frontier.admin.items import read_items, remove_items
-from skitter.frontier.client import process_id
-from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed, take_feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
-from skitter.frontier.sync import has_loop, run_sync
+from skitter.frontier.items import read_items, remove_items
+from skitter.frontier.transport.connection import check_process
+from skitter.frontier.transport.endpoints import process_id
+from skitter.frontier.transport.sync import has_loop, run_sync
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
 from skitter.settings import JobOptions, Layout, check_job_name, check_number
 

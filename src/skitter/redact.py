@@ -1,7 +1,11 @@
-"""Which parts of a URL, DSN, header or request may be shown, logged or written to a file.
+"""What may be shown, logged or written to a file, and how.
+
+Which parts of a URL, DSN, header or request may be shown, logged or written to a file.
 
 Parts are masked after parsing, in linear time. Where the parts are ambiguous, as with a "/" in a
 password, everything after the scheme is masked.
+
+Text from the web, made safe for a terminal.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
 
 MASK: Final = "***"
 
@@ -217,3 +222,15 @@ def _is_secret(name: str, also: frozenset[str] = frozenset()) -> bool:
 
 def _plain(name: str) -> str:
     return re.sub(r"\[\d*\]|[\W_]", "", name.lower())
+
+
+# Control and bidi characters: text from the web must not control the terminal, and Rich lets ESC
+# through. Lone surrogates: no stream can encode them.
+UNSAFE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def clean(text: str) -> str:
+    """One line that is safe for a terminal. It may still contain Rich markup."""
+    return UNSAFE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))

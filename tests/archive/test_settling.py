@@ -8,12 +8,12 @@ from pathlib import Path
 from skitter.archive.index import Archive
 from skitter.archive.record import Record
 from skitter.archive.writer import ArchiveWriter
-from skitter.engine.archived import Archived, settle
-from skitter.engine.memory import RequestMemory
-from skitter.engine.outcomes import Completed
-from skitter.frontier.admin.archived import unwritten
+from skitter.engine.delivery import Delivery
+from skitter.engine.keeping import Archived, settle
+from skitter.engine.outbox import RequestMemory
+from skitter.engine.visit import Completed
+from skitter.frontier.records.archived import unwritten
 from skitter.model import Completion, Request, Response
-from skitter.worker.delivery import Delivery
 
 
 async def complete_page(frontier, folder: Path, url: str) -> Archived:

@@ -16,8 +16,8 @@ from benchmarks.simulate.crawl import Crawl, Plan
 from benchmarks.simulate.outcome import Costs, jain, outcome_of
 from benchmarks.simulate.web import TIMEOUT_S, Place, Web, place_of
 from benchmarks.suite import measure
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.jobs import create_job
 
 ROOT = Path(__file__).parents[2]
 WEB = Web(hosts=60, urls=3_000)

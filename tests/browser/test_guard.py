@@ -12,9 +12,9 @@ from browser.web import html
 from fetch.site import Site, redirect, reply, serve
 from needs import need
 from skitter.errors import AddressRefused
-from skitter.fetch.browser import BrowserRenderer
-from skitter.fetch.guard import Guard
-from skitter.fetch.render import Render
+from skitter.fetch.browser.render import Render
+from skitter.fetch.browser.renderer import BrowserRenderer
+from skitter.fetch.http.guard import Guard
 from skitter.model import Request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

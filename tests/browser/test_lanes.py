@@ -11,15 +11,15 @@ from conftest import rude
 from fetch.site import Site, serve
 from needs import need
 from skitter import Page, Render, Request, Spider
-from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.jobs import create_job
+from skitter.engine.assembly import open_worker
+from skitter.engine.loop import Worker
+from skitter.engine.parts import WorkerOptions
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import read_items
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import Server
 from skitter.settings import BrowserOptions, FetchOptions, WorkerConfig, Workers
-from skitter.worker.assembly import open_worker
-from skitter.worker.loop import Worker
-from skitter.worker.options import WorkerOptions
 from waiting import until_async
 
 PRICE = '<b class="price">12</b>'

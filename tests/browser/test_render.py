@@ -27,14 +27,13 @@ from skitter.errors import (
     RenderFailed,
     ResponseTooLarge,
 )
-from skitter.fetch.browser import BrowserRenderer, Context
-from skitter.fetch.chromium import memory_mb
-from skitter.fetch.guard import Guard
-from skitter.fetch.render import Render
+from skitter.fetch.browser.chromium import memory_mb
+from skitter.fetch.browser.render import Render
+from skitter.fetch.browser.renderer import BrowserRenderer, Context
+from skitter.fetch.http.guard import Guard
 from skitter.model import Request, Response
-from skitter.settings.browser import BrowserOptions
-from skitter.settings.fetch import FetchOptions
-from skitter.settings.outbound import outbound_of
+from skitter.settings.features import BrowserOptions
+from skitter.settings.fetch import FetchOptions, outbound_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 THERE = Render(wait_for=".there")

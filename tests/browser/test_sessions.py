@@ -6,11 +6,11 @@ import pytest
 
 from conftest import rude
 from needs import need
-from skitter.frontier.admin.jobs import create_job
+from skitter.engine.assembly import open_worker
+from skitter.engine.parts import WorkerOptions
+from skitter.frontier.jobs import create_job
 from skitter.settings import FetchOptions, WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.options import WorkerOptions
 from web import Answer, Asked, serve_web
 from worker.members import PASSWORD, Shop
 

@@ -15,15 +15,15 @@ from conftest import rude
 from fetch.site import Exchange, redirect, reply, serve
 from needs import need
 from skitter import Page, Render, Request, Spider
+from skitter.engine.assembly import open_worker
+from skitter.engine.parts import WorkerOptions
 from skitter.errors import BrowserMissing
-from skitter.fetch.chromium import check_browser, missing
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import Server
+from skitter.fetch.browser.chromium import check_browser, missing
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.items import read_items
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import Server
 from skitter.settings import BrowserOptions, FetchOptions, Retries, WorkerConfig
-from skitter.worker.assembly import open_worker
-from skitter.worker.options import WorkerOptions
 
 pytestmark = pytest.mark.timeout(300)
 

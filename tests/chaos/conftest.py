@@ -11,15 +11,15 @@ import pytest
 from chaos.rig import Fleet, PrivateServer, rude
 from chaos.worker import patient
 from forks import Nursery
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from skitter.frontier.connection import Server
+    from skitter.embedded import ServerOptions
     from skitter.frontier.frontier import Frontier
-    from skitter.valkey import ServerOptions
+    from skitter.frontier.transport.connection import Server
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from skitter.frontier.scripts import script, verbs
+from skitter.frontier.transport.scripts import script, verbs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

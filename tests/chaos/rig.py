@@ -23,19 +23,19 @@ from redis import Redis
 from chaos.oracle import Oracle
 from chaos.worker import Orders
 from forks import Fork, Nursery, Place
-from skitter.frontier.admin.items import read_items
+from skitter.embedded import EmbeddedServer, ServerOptions, process, start, stop
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.host import open_host
-from skitter.frontier.scan import scan_keys
-from skitter.frontier.wire import decode
+from skitter.frontier.delays import open_host
+from skitter.frontier.items import read_items
+from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.transport.wire import decode
 from skitter.settings import JobOptions, Politeness, Retries
 from skitter.trust import make_ours
-from skitter.valkey import EmbeddedServer, ServerOptions, process, start, stop
 from waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.shard import Shard
+    from skitter.frontier.transport.shard import Shard
 
 TESTS = Path(__file__).parents[1]
 LOOK_EVERY_S = 0.02

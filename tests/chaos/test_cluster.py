@@ -26,14 +26,14 @@ from chaos.servers import (
     slots_on,
 )
 from chaos.worker import links_of, pages, patient
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.blocking import blocking_client
-from skitter.frontier.connection import connect
-from skitter.loading import Loader
+from skitter.crawl.loading import Loader
+from skitter.embedded import server_binary
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.blocking import blocking_client
+from skitter.frontier.transport.connection import connect
 from skitter.model import Completion, Request
 from skitter.settings import Layout, Safety
 from skitter.sinks import open_sink
-from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -15,10 +15,10 @@ from chaos.servers import Node, free_ports, join, running
 from chaos.worker import pages
 from needs import need
 from skitter.errors import BadOption, ServerUnreachable, SkitterError
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.batches import finish_batch, take_batch
-from skitter.frontier.blocking import blocking_client
-from skitter.frontier.connection import connect
+from skitter.frontier.feed import finish_batch, take_batch
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.blocking import blocking_client
+from skitter.frontier.transport.connection import connect
 from skitter.model import Request
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 from redis import Redis
 
 from disks import fill_disk, mount_disk, unmount_disk
+from skitter.embedded import EmbeddedServer, process, start, stop
+from skitter.embedded.process import is_alive
 from skitter.errors import InfrastructureError, ServerFailed
 from skitter.queue import URLQueue
-from skitter.valkey import EmbeddedServer, process, start, stop
-from skitter.valkey.process import is_alive
 from waiting import until
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from chaos.rig import assert_clean, finished, rude, slow, until
 from chaos.worker import pages
+from skitter.embedded import ServerOptions
 from skitter.errors import ServerFull
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import Added, Request
-from skitter.valkey import ServerOptions
 
 pytestmark = pytest.mark.timeout(300)
 

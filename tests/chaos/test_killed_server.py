@@ -6,7 +6,7 @@ import pytest
 
 from chaos.rig import assert_clean, finished, once, progress, results, rude, slow, until
 from chaos.worker import links_of, pages, patient
-from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.frontier.jobs import create_job, open_job
 from skitter.model import Request
 
 pytestmark = pytest.mark.timeout(300)

@@ -9,8 +9,8 @@ import pytest
 
 from chaos.rig import assert_clean, finished, once, progress, results, rude, slow, until
 from chaos.worker import links_of, pages
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 
 pytestmark = pytest.mark.timeout(300)

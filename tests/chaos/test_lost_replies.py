@@ -13,21 +13,20 @@ import pytest
 from chaos.proxy import LossyProxy
 from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
-from skitter.frontier import metrics as frontier_metrics
-from skitter.frontier.admin.control import configure, set_host, set_state
-from skitter.frontier.admin.dead import dead_letters, drop, revive, withdraw
-from skitter.frontier.admin.items import RejectedItem, count, reject_items
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.log import log
-from skitter.frontier.admin.schedule import offer_round
-from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.frontier.connection import connect
-from skitter.frontier.pace import Departure
-from skitter.frontier.robots import ask_robots, store_robots
-from skitter.frontier.scripts import script, verbs
-from skitter.frontier.wire import encode
-from skitter.metrics import Batch, Histogram, Row
+from skitter.frontier.control import configure, set_host, set_state
+from skitter.frontier.dead import dead_letters, drop, revive, withdraw
+from skitter.frontier.delays import Departure
+from skitter.frontier.items import RejectedItem, count, reject_items
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records import metrics as frontier_metrics
+from skitter.frontier.records.schedule import offer_round
+from skitter.frontier.sites.learned import ask_robots, store_robots
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.scripts import script, verbs
+from skitter.frontier.transport.wire import encode
+from skitter.frontier.workers import Heartbeat, beat, log
 from skitter.model import Added, Completion, Ended, Failure, Lease, Leased, Request, State
+from skitter.observe.metrics import Batch, Histogram, Row
 from skitter.settings import Layout, Limits
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from chaos.rig import assert_clean, finished, once, results, rude, slow, until
 from chaos.worker import links_of, pages
 from needs import need
-from skitter.frontier.admin.control import configure
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.control import configure
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries
 

@@ -24,12 +24,12 @@ from chaos.servers import (
 )
 from chaos.worker import links_of, pages, patient
 from needs import need
+from skitter.embedded import server_binary
 from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect, inspect
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect, inspect
 from skitter.model import Request
 from skitter.settings import Layout, Limits
-from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -15,14 +15,14 @@ import pytest
 from chaos.rig import assert_clean, once, progress, results, rude, until
 from chaos.servers import Node, in_step, running
 from chaos.worker import pages, patient
+from skitter.embedded import server_binary
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.jobs import create_job, open_job
-from skitter.frontier.connection import connect
-from skitter.frontier.replication import WAIT_MS
+from skitter.frontier.control import change_options
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.sync import WAIT_MS
 from skitter.model import Completion, Ended, Request
 from skitter.settings import Safety
-from skitter.valkey import server_binary
 from storm.wire import Wire, open_wire
 
 if TYPE_CHECKING:

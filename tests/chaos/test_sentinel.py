@@ -16,12 +16,12 @@ import waiting
 from chaos.rig import assert_clean, finished, once, progress, results, rude, until
 from chaos.servers import Node, Sentinel, in_step, running
 from chaos.worker import pages, patient
+from skitter.embedded import server_binary
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import Request
 from skitter.queue import URLQueue
-from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

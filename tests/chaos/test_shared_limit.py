@@ -10,7 +10,7 @@ import pytest
 
 from chaos.rig import assert_clean, finished, progress, results, rude, slow, until
 from chaos.worker import pages
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.settings import Layout, Limits
 from skitter.urls import shard_of
@@ -18,8 +18,8 @@ from skitter.urls import shard_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
 
 pytestmark = pytest.mark.timeout(300)
 SHARDS = 3

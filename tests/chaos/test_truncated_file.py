@@ -10,9 +10,9 @@ import pytest
 
 from chaos.rig import PrivateServer, assert_clean, once, results, rude, slow, until
 from chaos.worker import links_of, pages
-from skitter.frontier.admin.dead import dead_letters, revive
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
+from skitter.frontier.dead import dead_letters, revive
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import Completion, Failure, Lease, Request
 
 if TYPE_CHECKING:

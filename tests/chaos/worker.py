@@ -23,9 +23,9 @@ import msgspec
 from chaos.oracle import Log
 from skitter import URLQueue
 from skitter.errors import LeaseLost
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import Server, connect
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import Server, connect
 from skitter.model import Completion, Lease, Request
 from waiting import PATIENCE_S
 

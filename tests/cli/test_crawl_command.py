@@ -3,7 +3,7 @@
 import socket
 
 from skitter.cli.crawl import PLAIN, plan_of
-from skitter.fetch import resolver
+from skitter.fetch.http import guard
 
 
 def test_the_help_names_the_file_that_is_written(skitter):
@@ -25,7 +25,7 @@ def test_a_host_that_does_not_exist_is_told_before_a_job_is_made(skitter, job, m
     def look_up(name):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(resolver, "_system_addresses", look_up)
+    monkeypatch.setattr(guard, "_system_addresses", look_up)
 
     answer = skitter("crawl", "http://shop.invalid/", "http://shop.invalid/2", "--job", job)
 
@@ -38,7 +38,7 @@ def test_a_name_server_that_is_away_does_not_refuse_a_crawl(skitter, job, monkey
     def look_up(name):
         raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
 
-    monkeypatch.setattr(resolver, "_system_addresses", look_up)
+    monkeypatch.setattr(guard, "_system_addresses", look_up)
     monkeypatch.chdir(tmp_path)
 
     words = ("--job", job, "--max-time", "1s", "-p", "1")

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from skitter import URLQueue
-from skitter.cli import console, dead
-from skitter.cli.dead import _cells
+from skitter.cli.commands import dead
+from skitter.cli.commands.dead import _cells
+from skitter.cli.show import console
 from skitter.model import DeadLetter, Request
 
 

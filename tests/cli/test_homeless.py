@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from skitter.cli.neighbours import is_served_here, serving_here
+from skitter.cli.tuning import is_served_here, serving_here
 from skitter.disk import state_dir
 
 NAMELESS = 2_000_000_000  # nobody's number

@@ -9,15 +9,15 @@ import re
 import pytest
 from rich.console import Console
 
-from skitter.cli.clean import clean
-from skitter.cli.console import plain
-from skitter.cli.progress import CrawlDisplay, Moment
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.frontier.connection import connect
+from skitter.cli.show.console import plain
+from skitter.cli.show.progress import CrawlDisplay, Moment
+from skitter.crawl.watch import Overview
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import Heartbeat, beat
 from skitter.model import Failure, Request, State
+from skitter.redact import clean
 from skitter.settings import JobOptions, Retries
-from skitter.watch import Overview
 
 EVIL = "[/nope] [bold]loud[/] [link=x] :bomb: \x1b[2J\x1b]0;pwned\x07 \u202egnp.exe \ud83d \x9b31m"
 

@@ -15,8 +15,8 @@ import skitter
 import skitter.settings
 from skitter.cli.child import WORKER
 from skitter.cli.main import PANELS
+from skitter.embedded import hold
 from skitter.settings import WorkerConfig
-from skitter.valkey import hold
 
 PROGRAM = """
 import atexit, sys
@@ -57,7 +57,7 @@ def test_the_menu_imports_no_command_and_no_library():
     found = modules_of("--help")
 
     ours = {name for name in found if name.startswith("skitter.")}
-    names = {"cli", "cli.main", "cli.garbage", "cli.menu", "cli.lines", "disk", "errors", "redact"}
+    names = {"cli", "cli.main", "cli.tuning", "cli.menu", "cli.lines", "disk", "errors", "redact"}
     assert ours == {f"skitter.{name}" for name in names}
     assert not found & {
         "typer",
@@ -76,7 +76,12 @@ def test_a_look_at_a_job_imports_nothing_that_fetches_parses_or_stores(server_ur
 
     assert "skitter.cli.status" in found
     assert not found & {"wreq", "selectolax", "protego", "sqlalchemy", "pydantic", "celery"}
-    assert not found & {"skitter.cli.crawl", "skitter.worker.loop", "skitter.sinks", "skitter.page"}
+    assert not found & {
+        "skitter.cli.crawl",
+        "skitter.engine.loop",
+        "skitter.sinks",
+        "skitter.spider.page",
+    }
     assert not found & {"publicsuffixlist", "playwright"}
 
 
@@ -91,9 +96,13 @@ def test_a_look_at_a_plain_server_imports_no_client_no_loop_and_no_terminal(
     for words in ((), (job,), (job, "--json")):
         found = modules_of("status", *words, "--redis", server_url)
 
-        assert "skitter.watch" in found
+        assert "skitter.crawl.watch" in found
         assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
-        assert not found & {"skitter.valkey", "skitter.settings.sources", "skitter.settings.fetch"}
+        assert not found & {
+            "skitter.embedded",
+            "skitter.settings.sources",
+            "skitter.settings.fetch",
+        }
 
 
 def test_a_look_at_the_embedded_server_imports_no_client_either(short_dir, monkeypatch):
@@ -106,7 +115,7 @@ def test_a_look_at_the_embedded_server_imports_no_client_either(short_dir, monke
         modules_of("status")
         found = modules_of("status", "books")
 
-    assert "skitter.valkey" in found
+    assert "skitter.embedded" in found
     assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
 
 
@@ -133,16 +142,15 @@ def test_a_worker_imports_nothing_that_only_people_or_databases_need(
     collects, left_alone, *names = done.stdout.split()
     assert (collects, int(left_alone) > 10_000) == ("True", True)
     found = set(names)
-    assert "skitter.worker.loop" in found
+    assert "skitter.engine.loop" in found
     assert not found & {"typer", "rich", "sqlalchemy", "pydantic", "celery", "playwright"}
     assert {name for name in found if name.startswith("skitter.cli")} == {
         "skitter.cli",
         "skitter.cli.main",
         "skitter.cli.child",
-        "skitter.cli.garbage",
-        "skitter.cli.neighbours",
+        "skitter.cli.tuning",
     }
-    assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl"}
+    assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl.course"}
 
 
 def test_a_loader_into_a_file_imports_no_library_of_databases(tmp_path):

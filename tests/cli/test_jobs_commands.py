@@ -15,9 +15,9 @@ from redis import Redis
 
 from needs import need
 from skitter import URLQueue
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.log import log
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import log
 from skitter.settings import JobOptions, Limits, Politeness
 
 

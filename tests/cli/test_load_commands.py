@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.items import read_rejected
-from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.warnings import find_warnings
+from skitter.frontier.items import read_rejected
+from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.records.health import find_warnings
 from skitter.model import Completion, Request
 
 TRANSFORM = """

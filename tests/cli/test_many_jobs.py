@@ -8,11 +8,11 @@ import re
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.exposition import TOP_JOBS, exposition
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.schedule import new_schedule, set_schedule
-from skitter.frontier.connection import Server, connect
-from skitter.frontier.keys import ShardKeys
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.exposition import TOP_JOBS, exposition
+from skitter.frontier.records.schedule import new_schedule, set_schedule
+from skitter.frontier.transport.connection import Server, connect
+from skitter.frontier.transport.keys import ShardKeys
 from skitter.model import Request
 
 SOUND = [f"sound-{number}" for number in range(120)]

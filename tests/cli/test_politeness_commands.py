@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from skitter.fetch.robots import RobotsRules
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.pace import Trip
-from skitter.frontier.robots import store_robots
+from skitter.frontier.delays import Trip
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites.learned import store_robots
 from skitter.model import Failure, Feedback, Request
 from skitter.settings import JobOptions, Politeness
 

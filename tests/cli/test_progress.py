@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.console import Console
 
-from skitter.cli.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, eta_of, line
+from skitter.cli.show.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, eta_of, line
 from skitter.cli.status import _status_rows
-from skitter.frontier.admin.eta import Bound
-from skitter.frontier.admin.workers import Heartbeat
+from skitter.crawl.watch import Overview
+from skitter.frontier.sites.hosts import Bound
+from skitter.frontier.workers import Heartbeat
 from skitter.model import State
-from skitter.watch import Overview
 
 
 def a_look(**fields: Any) -> Overview:

@@ -10,8 +10,8 @@ import pytest
 
 from fetch.site import reply, serve
 from proxies import Proxy, open_proxy
-from skitter.cli.proxy import show_stats
-from skitter.worker.route_table import RouteRow
+from skitter.cli.commands.proxies import show_stats
+from skitter.engine.proxies.table import RouteRow
 
 ADDRESS = b'{"ip": "203.0.113.9", "country": "DE"}'
 PAGES = {"/me": reply(ADDRESS), "/a": reply(b"<title>Books</title>" + b"x" * 400)}

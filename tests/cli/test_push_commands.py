@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 
-from skitter.cli.jobs import BATCH
-from skitter.frontier.admin.jobs import note_fingerprinter, open_job
+from skitter.cli.commands.jobs import BATCH
 from skitter.frontier.feed import take_feed
-from skitter.frontier.keys import feed_key
-from skitter.identities import SCRAPY, scrapy_identity
+from skitter.frontier.identities import SCRAPY, scrapy_identity
+from skitter.frontier.jobs import note_fingerprinter, open_job
+from skitter.frontier.transport.keys import feed_key
 from skitter.model import Added, Request
 from waiting import PATIENCE_S, Child, until
 

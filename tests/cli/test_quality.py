@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skitter.app import open_crawl
-from skitter.frontier.admin.quality import Observed, find_bad, observe
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.records.health import Observed, find_bad, observe
 from skitter.settings import QualityOptions, resolve
 from skitter.spider import Spider
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.crawl.reasons import HandlerErrors, dead_reasons, kind_of
-from skitter.frontier.admin.log import Event, log
+from skitter.crawl.findings import HandlerErrors, dead_reasons, kind_of
+from skitter.frontier.workers import Event, log
 from skitter.model import Failure, Request
 
 BROKEN = "handler page failed: KeyError: '{}' (shop.py:12: price = prices[name])"

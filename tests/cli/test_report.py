@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from skitter.cli.report import show_report
+from skitter.cli.show.progress import show_report
 from skitter.model import State, Stats
-from skitter.report import CrawlResult, Written, _exit_code, end_of, report_of
+from skitter.observe.report import CrawlResult, Written, _exit_code, end_of, report_of
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from skitter.errors import BadOption, ConnectFailed
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.log import log, read_log
-from skitter.frontier.connection import connect
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import log, read_log
 from skitter.model import Failure, Request
 from skitter.settings import JobOptions, Retries, resolve
 

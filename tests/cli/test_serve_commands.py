@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.admin.tokens import SHAPE
+from skitter.frontier.records.operators import SHAPE
 
 
 def test_a_token_is_made_listed_and_revoked(skitter):

@@ -11,11 +11,11 @@ import pytest
 from redis.exceptions import ResponseError
 
 from needs import need
-from skitter.cli.server import problems_of
+from skitter.cli.commands.server import problems_of
+from skitter.embedded import ServerOptions, hold
 from skitter.errors import ServerUnfit
-from skitter.frontier.connection import ServerFacts
-from skitter.frontier.failures import our_errors
-from skitter.valkey import ServerOptions, hold
+from skitter.frontier.transport.connection import ServerFacts
+from skitter.frontier.transport.failures import our_errors
 
 NOBODY = 65534
 

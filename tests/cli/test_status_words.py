@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from skitter.cli import output, status
+from skitter.cli import status
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
+from skitter.cli.show import output
 
 
 def test_it_knows_the_options_that_typer_knows():

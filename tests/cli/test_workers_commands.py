@@ -18,16 +18,15 @@ import msgspec
 import pytest
 from rich.console import Console, RenderableType
 
-from skitter.cli import workers
-from skitter.cli.clean import clean
+from skitter.cli.commands import workers
+from skitter.cli.commands.project import needs_of
 from skitter.cli.common import on_job, settings
-from skitter.cli.display import Screen, event_line, plain_line, top_view
-from skitter.cli.plan import needs_of
-from skitter.frontier.admin.log import Event, log
-from skitter.frontier.admin.workers import Heartbeat, Wish, beat, read_wish
+from skitter.cli.show.display import Screen, event_line, plain_line, top_view
+from skitter.crawl.watch import Overview
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.workers import Event, Heartbeat, Wish, beat, log, read_wish
 from skitter.model import State
-from skitter.watch import Overview
+from skitter.redact import clean
 from waiting import PATIENCE_S, Child
 
 

@@ -22,11 +22,11 @@ from shops import open_bookshop, silenced
 from skitter.app import open_server
 from skitter.demo import SPIDER
 from skitter.demo.site import BookShop
-from skitter.frontier.admin.jobs import open_job
+from skitter.embedded import stop
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
 from skitter.model import Stats
 from skitter.settings import Settings
-from skitter.valkey import stop
 from waiting import PATIENCE_S
 from waiting import until as until
 

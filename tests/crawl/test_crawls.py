@@ -15,12 +15,12 @@ import pytest
 from bookshop import expected_dead, expected_items, fetched_twice, trespasses
 from crawl.conftest import kill
 from skitter.demo import SPIDER
-from skitter.frontier.admin.dead import dead_letters
+from skitter.embedded import ServerOptions, start, stop
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.audit.report import AuditReport
+from skitter.frontier.audit.rules import AuditReport
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.keys import feed_key
-from skitter.valkey import ServerOptions, start, stop
+from skitter.frontier.transport.keys import feed_key
 
 pytestmark = pytest.mark.timeout(300)
 

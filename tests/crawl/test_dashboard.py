@@ -10,7 +10,7 @@ import signal
 import httpx
 
 from skitter.demo import SPIDER
-from skitter.frontier.admin.workers import live_workers
+from skitter.frontier.workers import live_workers
 from waiting import PATIENCE_S, until
 
 NICE = """

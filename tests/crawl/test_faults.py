@@ -23,7 +23,7 @@ from crawl.test_crawls import assert_complete, in_order
 from disks import fill_disk, mount_disk, unmount_disk
 from needs import need
 from skitter.demo import SPIDER
-from skitter.valkey import stop
+from skitter.embedded import stop
 
 pytestmark = pytest.mark.timeout(600)
 chaos = pytest.mark.chaos

@@ -18,7 +18,7 @@ import pytest
 
 from skitter import Page, Politeness, Spider
 from skitter.errors import SkitterError
-from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.jobs import list_jobs, open_job
 from web import Answer, Asked, serve_web
 
 TESTS = str(Path(__file__).parents[1])

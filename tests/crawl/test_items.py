@@ -65,7 +65,7 @@ async def test_a_job_that_does_not_exist_or_has_no_rows_says_so(server_url, serv
 
 
 def test_rows_become_a_data_frame_where_there_is_a_library_for_it():
-    from skitter.crawl.items import Items
+    from skitter.crawl.script import Items
 
     rows = Items([{"title": "one", "price": 1.0}, {"title": "two", "price": 2.0}])
     if not any(map(find_spec, ("pandas", "polars"))):

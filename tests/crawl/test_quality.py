@@ -9,8 +9,8 @@ import time
 import pytest
 
 from skitter.app import open_server
-from skitter.frontier.admin.jobs import create_job, open_job
-from skitter.frontier.wire import encode
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.transport.wire import encode
 from skitter.model import State
 from skitter.settings import Settings
 

@@ -17,8 +17,8 @@ import pytest
 
 from skitter import Page, Politeness, Spider
 from skitter.errors import SpiderError, UsageError
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
-from skitter.frontier.keys import feed_key
+from skitter.frontier.jobs import create_job, list_jobs, open_job
+from skitter.frontier.transport.keys import feed_key
 from skitter.settings import Layout
 from waiting import until
 

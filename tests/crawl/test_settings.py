@@ -16,9 +16,9 @@ import pytest
 
 from forks import Nursery
 from skitter.app import open_server
-from skitter.frontier.admin.jobs import open_job
+from skitter.embedded import stop
+from skitter.frontier.jobs import open_job
 from skitter.settings import JobOptions, Settings
-from skitter.valkey import stop
 
 pytestmark = pytest.mark.timeout(300)
 

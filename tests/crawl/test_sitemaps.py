@@ -11,12 +11,12 @@ import pytest
 from cli.conftest import skitter, skitter_here  # noqa: F401
 from conftest import rude
 from fetch.site import redirect, reply, serve
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.engine.assembly import open_worker
+from skitter.frontier.control import change_options
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.jobs import create_job, open_job
 from skitter.settings import Retries, WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
 
 RUDE = {"politeness.delay_s": 0, "workers.processes": "1"}
 

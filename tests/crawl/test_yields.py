@@ -10,7 +10,7 @@ import pytest
 
 from crawl.sites import serving
 from skitter import Politeness, Spider
-from skitter.crawl.yields import Yields, describe_idle, describe_unmatched, too_many_errors
+from skitter.crawl.findings import Yields, describe_idle, describe_unmatched, too_many_errors
 
 BOOKS = "".join(f'<h3><a href="/book/{n}">{n}</a></h3>' for n in range(3))
 PAGES = {"/": BOOKS} | {f"/book/{n}": f"<h1>{n}</h1>" for n in range(3)}

@@ -12,12 +12,12 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from needs import need
-from skitter.frontier.admin.tokens import new_token
-from skitter.frontier.connection import Server, connect
+from skitter.embedded import hold
+from skitter.frontier.records.operators import new_token
+from skitter.frontier.transport.connection import Server, connect
 from skitter.server.keyring import Keyring
-from skitter.server.running import Address, listen, serving
+from skitter.server.serving import Address, listen, serving
 from skitter.server.site import Site
-from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 
 from conftest import rude
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.log import log_lines
-from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.metrics import record
-from skitter.frontier.routes import Cost, FleetRoutes, Settled, Verdict
-from skitter.frontier.sessions import Wanted, open_sessions
-from skitter.metrics import Batch, Row
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.metrics import record
+from skitter.frontier.sites.sessions import (
+    Cost,
+    FleetRoutes,
+    Settled,
+    Verdict,
+    Wanted,
+    open_sessions,
+)
+from skitter.frontier.transport.connection import Server
+from skitter.frontier.workers import Heartbeat, beat, log_lines
 from skitter.model import Completion, Failure, Request
+from skitter.observe.metrics import Batch, Row
 from skitter.settings import SessionPool
 
 #: Whoever makes HTML of it gets another title.

@@ -11,9 +11,9 @@ from playwright.async_api import expect
 
 from dashboard.conftest import Desk
 from dashboard.seeds import seed
-from skitter.frontier.connection import Server
-from skitter.frontier.metrics import record
-from skitter.metrics import Batch
+from skitter.frontier.records.metrics import record
+from skitter.frontier.transport.connection import Server
+from skitter.observe.metrics import Batch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

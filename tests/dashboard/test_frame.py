@@ -7,10 +7,10 @@ from playwright.async_api import Locator, Page, expect
 
 from conftest import rude
 from dashboard.conftest import Desk, token_with
-from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.log import log_lines
-from skitter.frontier.connection import Server
+from skitter.frontier.control import set_state
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import Server
+from skitter.frontier.workers import log_lines
 from skitter.model import Completion, Failure, Request, State
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]

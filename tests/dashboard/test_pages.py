@@ -22,26 +22,25 @@ from starlette.routing import Mount
 from conftest import rude
 from dashboard.conftest import Desk
 from dashboard.seeds import seed, seed_routes
-from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.items import count
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.admin.log import log_lines
-from skitter.frontier.admin.schedule import read_schedule
-from skitter.frontier.admin.sink import claim_sink
-from skitter.frontier.admin.workers import (
+from skitter.frontier.control import set_state
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import claim_sink, count
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.records.metrics import record
+from skitter.frontier.records.schedule import read_schedule
+from skitter.frontier.transport.connection import Server
+from skitter.frontier.workers import (
     Heartbeat,
     beat,
+    log_lines,
     log_lost_machines,
     report_machine,
 )
-from skitter.frontier.connection import Server
-from skitter.frontier.frontier import Frontier
-from skitter.frontier.metrics import record
-from skitter.metrics import Batch
 from skitter.model import Completion, Failure, Request, State, Stats
+from skitter.observe.metrics import Batch
 from skitter.server.application import application
 from skitter.server.keyring import Keyring
-from skitter.server.running import Address, listen
+from skitter.server.serving import Address, listen
 from skitter.server.site import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -8,8 +8,7 @@ import pytest
 
 from skitter.demo.site import behaviour
 from skitter.demo.site.behaviour import GOOD, behave, write_scripts
-from skitter.demo.site.catalogue import make_catalogue
-from skitter.demo.site.words import OLD_TITLES
+from skitter.demo.site.catalogue import OLD_TITLES, make_catalogue
 
 
 @pytest.fixture(scope="module", params=[50, 700])

@@ -6,7 +6,7 @@ import pytest
 
 from demo.raw import Wire, head
 from skitter.demo import MEMBERS
-from skitter.demo.site.members import EDITIONS, PASSWORD, TOKEN, USER
+from skitter.demo.site.special import EDITIONS, PASSWORD, TOKEN, USER
 from skitter.spider.load import load_spider
 
 

@@ -12,13 +12,13 @@ import skitter.demo
 from bookshop import expected_items
 from conftest import rude
 from skitter.demo.site import BookShop
+from skitter.engine.assembly import open_worker
+from skitter.engine.parts import WorkerOptions
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Request, Response
 from skitter.settings import WorkerConfig, Workers
 from skitter.spider.load import load_spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.options import WorkerOptions
 
 BOOKS = f"{skitter.demo.__path__[0]}/books.py"
 

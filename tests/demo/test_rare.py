@@ -10,11 +10,11 @@ import pytest
 from conftest import rude
 from demo.raw import Wire, head
 from skitter.demo import RARE
-from skitter.demo.site.rare import BOOKS, HOST
-from skitter.frontier.admin.jobs import create_job
+from skitter.demo.site.special import BOOKS, HOST
+from skitter.engine.assembly import open_worker
+from skitter.frontier.jobs import create_job
 from skitter.settings import Retries, WorkerConfig
 from skitter.spider.load import find_spider, import_target
-from skitter.worker.assembly import open_worker
 
 
 @pytest.mark.parametrize(("user", "status"), [("dear", 200), ("cheap", 403), ("", 403)])

@@ -10,8 +10,8 @@ import pytest
 
 from demo.raw import Wire, head
 from skitter.demo.site import BookShop, behaviour, connection
+from skitter.demo.site.catalogue import OLD_TITLES
 from skitter.demo.site.pages import LARGE_PATH
-from skitter.demo.site.words import OLD_TITLES
 from skitter.errors import BadOption, ServerFailed
 
 

@@ -19,12 +19,12 @@ from bookshop import (
 )
 from skitter.demo.site import BookShop, behaviour
 from skitter.errors import BadResponse
-from skitter.fetch.client import HttpFetcher
-from skitter.fetch.guard import Guard
+from skitter.fetch.http.fetcher import HttpFetcher
+from skitter.fetch.http.guard import Guard
 from skitter.fetch.robots import fetch_robots
 from skitter.model import Request, Response
-from skitter.page import Page
 from skitter.spider.load import load_spider
+from skitter.spider.page import Page
 from skitter.spider.run import run_handler
 from skitter.spider.spider import Spider
 from skitter.urls import identify, join

@@ -19,9 +19,9 @@ from redis import AuthenticationError, Redis
 from needs import need
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
+from skitter.embedded import server_binary
 from skitter.errors import HELD, InfrastructureError, UsageError
 from skitter.settings.sources import OPTIONS
-from skitter.valkey import server_binary
 from waiting import Child, until
 
 ROOT = Path(__file__).parents[2]
@@ -237,8 +237,8 @@ def test_the_kustomization_has_every_manifest():
 
 
 def test_scaling_asks_for_what_the_api_answers():
-    from skitter.server.routes import ROUTES
-    from skitter.watch import Overview
+    from skitter.crawl.watch import Overview
+    from skitter.server.api.routes import ROUTES
 
     (scaled,) = [one for one in resources() if one["kind"] == "ScaledObject"]
     (trigger,) = scaled["spec"]["triggers"]

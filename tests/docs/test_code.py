@@ -45,13 +45,13 @@ from sinks.conftest import postgres_server  # noqa: F401
 from skitter import Metrics, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
-from skitter.frontier.traps import ask_permits
+from skitter.embedded import hold, stop
+from skitter.frontier.jobs import open_job
+from skitter.frontier.sites.learned import ask_permits
+from skitter.frontier.transport.connection import connect
 from skitter.model import Completion, Request
+from skitter.patterns import number_of, shape_of
 from skitter.settings.sources import resolve
-from skitter.shapes import number_of, shape_of
-from skitter.valkey import hold, stop
 from terminal import SHOP, SITES, Terminal
 
 #: Everything in the pages that no test runs: how the line or the block begins, and why.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from skitter.engine.collector import YOUNG, tune_collector
+from skitter.cli.tuning import YOUNG, tune_collector
 
 
 def test_a_full_collection_does_not_look_at_what_was_loaded_before():

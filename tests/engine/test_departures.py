@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from skitter.engine.departures import HOLDS_S, TOLERANCE_S, Departures, TooEarly
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.delays import Departure
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.pace import Departure
+from skitter.frontier.jobs import create_job
 from skitter.model import Completion, Feedback, Request
 from skitter.settings import JobOptions, Politeness
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.engine.handled import Handled
+from skitter.engine.pulse import Handled
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.handled import KEEP_SELECTORS, count_handled, read_handled
+from skitter.frontier.records.health import KEEP_SELECTORS, count_handled, read_handled
 
 
 async def test_counts_of_several_workers_add_up(frontier):
@@ -50,7 +50,7 @@ async def test_what_the_server_did_not_take_is_sent_later(frontier, monkeypatch)
     worker = Handled("page")
     worker.add_failed("a")
     with monkeypatch.context() as patch:
-        patch.setattr("skitter.engine.handled.count_handled", away)
+        patch.setattr("skitter.engine.pulse.count_handled", away)
         with pytest.raises(ServerUnreachable):
             await worker.send(frontier)
     worker.add_failed("a")

@@ -7,8 +7,8 @@ import socket
 import subprocess
 import sys
 
-from skitter.engine.liveness import find_dead, is_running, reclaim
-from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
+from skitter.engine.leases import find_dead, is_running, reclaim
+from skitter.frontier.workers import Heartbeat, beat, heartbeats
 from skitter.model import Request
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from skitter.engine.memory import LinkMemory, RequestMemory
+from skitter.engine.outbox import LinkMemory, RequestMemory
 from skitter.model import Request
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.engine.quality import FoundItems
+from skitter.engine.pulse import FoundItems
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.quality import (
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.health import (
     LONGEST_NAME,
     MAX_COLUMNS,
     MAX_HANDLERS,
@@ -15,9 +16,8 @@ from skitter.frontier.admin.quality import (
     observe,
     read_quality,
 )
-from skitter.frontier.audit.auditor import audit
-from skitter.frontier.scan import scan_keys
-from skitter.quality import total
+from skitter.frontier.transport.scan import scan_keys
+from skitter.observe.quality import total
 
 BOOK = {"title": "A", "price": 1.5, "stock": 0, "tags": ["x"], "on_sale": False}
 

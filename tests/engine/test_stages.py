@@ -9,14 +9,14 @@ import pytest
 
 import skitter.engine.stages as package
 from attempts import attempts_of
-from skitter.cli.one_page import lease_of
+from skitter.cli.commands.one_page import lease_of
 from skitter.engine.attempt import ENDS, Attempts
 from skitter.engine.departures import TooEarly
-from skitter.engine.outcomes import Buried, Completed, Retried, Returned
 from skitter.engine.parts import Parts
 from skitter.engine.stages import HOOKS, STAGES, Stage, bind
 from skitter.engine.stages.stage import OURS
 from skitter.engine.verdict import Bury
+from skitter.engine.visit import Buried, Completed, Retried, Returned
 from skitter.errors import (
     ConnectFailed,
     ConnectRefused,
@@ -25,7 +25,7 @@ from skitter.errors import (
     ServerUnreachable,
 )
 from skitter.fetch import FetchOptions
-from skitter.fetch.static import StaticFetcher
+from skitter.fetch.http.fetcher import StaticFetcher
 from skitter.model import Request, Response
 from skitter.settings import ArchiveOptions, SessionPool, WorkerConfig
 from skitter.spider import Spider

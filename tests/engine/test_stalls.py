@@ -8,17 +8,17 @@ import time
 import pytest
 
 from skitter import Page, Spider
-from skitter.engine import stalls
-from skitter.engine.stalls import Stalls
-from skitter.fleet.output import stuck_line
+from skitter.crawl.printed import stuck_line
+from skitter.engine import watchdog
+from skitter.engine.watchdog import Stalls
 from skitter.spider.run import run_handler
-from skitter.spider.source_line import line_of_stack
+from skitter.spider.source import line_of_stack
 
 
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_the_line_that_holds_up_the_loop_is_named_once(monkeypatch, is_async):
-    monkeypatch.setattr(stalls, "SLOW_S", 0.02)
-    monkeypatch.setattr(stalls, "LOOK_S", 0.01)
+    monkeypatch.setattr(watchdog, "SLOW_S", 0.02)
+    monkeypatch.setattr(watchdog, "STALL_LOOK_S", 0.01)
     said: list[str] = []
     watch = Stalls(said.append)
     spider = Spider("w", ["https://a.test/"])
@@ -51,7 +51,7 @@ async def test_the_line_that_holds_up_the_loop_is_named_once(monkeypatch, is_asy
     assert all("asyncio.to_thread" in one for one in said)
 
 
-OURS = stalls.__file__
+OURS = watchdog.__file__
 STACKS = [
     ([("/venv/bin/skitter", 8), (OURS, 1)], None),  # the program that started us
     ([(OURS, 1), ("/tmp/shop.py", 3)], ("/tmp/shop.py", 3)),

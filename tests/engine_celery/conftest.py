@@ -23,12 +23,12 @@ from forks import Fork, Nursery, Place
 from shops import open_bookshop
 from skitter.celery import CelerySettings, make_app
 from skitter.celery.runtime import runtime_of
+from skitter.embedded import EmbeddedServer, start, stop
 from skitter.errors import JobMissing
-from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, open_job
 from skitter.settings import JobOptions, Limits, Politeness, Retries, Settings
-from skitter.valkey import EmbeddedServer, start, stop
 from waiting import PATIENCE_S, until
 
 T = TypeVar("T")

@@ -10,11 +10,11 @@ import pytest
 from skitter.celery import CelerySettings, Queues
 from skitter.celery.config import frontier_server
 from skitter.celery.factory import check_pool
-from skitter.celery.registry import JobSpec
+from skitter.celery.jobs import JobSpec
 from skitter.celery.security import check_permitted, is_named, permissions_of
+from skitter.embedded import EmbeddedServer
 from skitter.errors import NotAllowed, UsageError
 from skitter.settings import FetchOptions, Settings, WorkerConfig
-from skitter.valkey import EmbeddedServer
 
 HERE = Settings(redis_url="redis://h")
 

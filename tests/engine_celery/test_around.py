@@ -19,7 +19,7 @@ import pytest
 from needs import need
 from skitter.celery import map_reduce, status
 from skitter.celery.config import beside
-from skitter.valkey import EmbeddedServer
+from skitter.embedded import EmbeddedServer
 from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(300)

@@ -14,14 +14,14 @@ from celery import chain, chord
 
 from skitter.celery import CelerySettings
 from skitter.celery.config import beside, is_on_broker
-from skitter.celery.registry import QUEUED, TASK
+from skitter.celery.jobs import QUEUED, TASK
 from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
+from skitter.embedded import EmbeddedServer, start, stop
 from skitter.errors import NotAllowed
-from skitter.frontier.admin.pumps import pump_secret
+from skitter.frontier.records.drivers import pump_secret
 from skitter.model import Request
 from skitter.settings import Settings
-from skitter.valkey import EmbeddedServer, start, stop
 from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(300)

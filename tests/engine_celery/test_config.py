@@ -14,13 +14,13 @@ from celery import Celery
 
 from skitter.celery import CelerySettings, Queues, make_app, register, scrape, summarize
 from skitter.celery.config import HARD_LIMIT_S, beside
-from skitter.celery.registry import JobSpec
+from skitter.celery.jobs import JobSpec
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import Capacity, wanted_pumps
 from skitter.demo import SPIDER
 from skitter.errors import BadOption
 from skitter.extras import install
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import State, Stats
 from skitter.settings import ArchiveOptions, Settings, WorkerConfig
 from skitter.settings.proxy import make_route

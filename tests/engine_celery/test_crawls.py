@@ -17,15 +17,15 @@ from pyarrow import parquet  # type: ignore[import-untyped]
 
 from bookshop import expected_dead, expected_items, fetched_twice, stored_items, trespasses
 from skitter.celery import map_reduce, status
-from skitter.celery.registry import read_specs
+from skitter.celery.jobs import read_specs
 from skitter.celery.runtime import runtime_of
 from skitter.demo import SPIDER
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.quality import read_quality
-from skitter.frontier.admin.workers import live_workers
-from skitter.frontier.metrics import read_history
-from skitter.quality import total
-from skitter.valkey import running
+from skitter.embedded import running
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.records.health import read_quality
+from skitter.frontier.records.metrics import read_history
+from skitter.frontier.workers import live_workers
+from skitter.observe.quality import total
 from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(300)

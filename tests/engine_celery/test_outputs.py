@@ -10,13 +10,13 @@ import pytest
 from engine_celery.test_crawls import BOOKS, assert_complete, begin, finish, rows, upcs
 from engine_celery.test_pumps import message, registered, said, server_of
 from skitter.celery import pump as pumping
+from skitter.celery.jobs import read_spec, read_specs, unregister_job
 from skitter.celery.pump import pump
-from skitter.celery.registry import read_spec, read_specs, unregister_job
 from skitter.celery.runtime import runtime_of
 from skitter.celery.submit import ManyOptions, submit_pages
 from skitter.errors import ItemsElsewhere, JobMissing, UsageError
-from skitter.frontier.admin.pumps import void_permits
-from skitter.frontier.admin.sink import claim_sink
+from skitter.frontier.items import claim_sink
+from skitter.frontier.records.drivers import void_permits
 from skitter.model import Request
 from skitter.sinks import BadSink
 from waiting import PATIENCE_S, until
@@ -120,7 +120,7 @@ def test_a_mistake_in_the_middle_of_a_pump_returns_the_pages_in_flight(station, 
 def test_the_output_of_a_pump_at_work_is_not_replaced_although_it_has_no_item_yet(
     station, monkeypatch
 ):
-    monkeypatch.setattr("skitter.celery.output.SILENCE_S", 0.3)
+    monkeypatch.setattr("skitter.celery.pump.SILENCE_S", 0.3)
     monkeypatch.setenv("SLOW_UNTIL", str(station.folder / "until"))
     station.make_job("p")
     add(station, "p", "/about?held")

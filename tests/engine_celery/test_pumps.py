@@ -18,26 +18,25 @@ from skitter.celery import make_app, scheduling, status
 from skitter.celery import pump as pumping
 from skitter.celery.config import PUMP_S
 from skitter.celery.factory import Watch
-from skitter.celery.pump import PumpMessage, pump
-from skitter.celery.registry import (
+from skitter.celery.jobs import (
     JobSpec,
     read_spec,
     register_job,
     spider_for,
     unregister_job,
 )
+from skitter.celery.pump import PumpMessage, pump
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import reclaim_leases, report_slots
 from skitter.celery.submit import CrawlOptions, ScrapeOptions, _spec, scrape_spec
 from skitter.errors import JobMissing, SpiderError
-from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.pumps import issue_permits, void_permits
-from skitter.frontier.admin.workers import Heartbeat, beat, live_workers
+from skitter.frontier.control import set_state
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.scan import scan_keys
+from skitter.frontier.items import read_items
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.drivers import issue_permits, void_permits
+from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.workers import Heartbeat, beat, live_workers, read_log
 from skitter.model import Request, State
 from skitter.settings import BrowserOptions, WorkerConfig
 from waiting import until

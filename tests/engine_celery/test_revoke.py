@@ -10,7 +10,7 @@ from celery.exceptions import ChordError, TaskRevokedError, TimeLimitExceeded
 
 from skitter.celery import map_reduce, status
 from skitter.celery.runtime import runtime_of
-from skitter.frontier.admin.jobs import list_jobs
+from skitter.frontier.jobs import list_jobs
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)

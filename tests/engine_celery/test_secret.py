@@ -11,10 +11,10 @@ import pytest
 
 from skitter import Spider
 from skitter.celery.config import CelerySettings, secret_in_environment
-from skitter.celery.registry import MAX_SPEC_BYTES, JobSpec, decode_spec, read_spec, register_job
+from skitter.celery.jobs import MAX_SPEC_BYTES, JobSpec, decode_spec, read_spec, register_job
 from skitter.celery.scheduling import CeleryPool
 from skitter.celery.security import Secret, check_permitted, find_secret, is_signed, signed
-from skitter.cli.celery import celery_pool
+from skitter.cli.running import celery_pool
 from skitter.crawl.plan import Plan
 from skitter.errors import BadOption, DirectoryUnusable, NotAllowed, TooBig
 from skitter.settings import FetchOptions, Settings, WorkerConfig, resolve

@@ -10,8 +10,7 @@ from engine_celery.test_crawls import BOOKS
 from engine_celery.test_pumps import registered
 from skitter.celery.tasks import in_a_sentence
 from skitter.errors import BadJobName, JobMismatch, ServerFull, SpiderError, UsageError
-from skitter.frontier.admin.items import count
-from skitter.frontier.admin.sink import claim_sink
+from skitter.frontier.items import claim_sink, count
 from skitter.model import Request
 from waiting import PATIENCE_S, until
 

@@ -6,12 +6,12 @@ import httpx
 import pytest
 
 from engine_celery.conftest import Station
-from skitter.frontier.admin.tokens import new_token
-from skitter.frontier.connection import connect
+from skitter.embedded import hold
+from skitter.frontier.records.operators import new_token
+from skitter.frontier.transport.connection import connect
 from skitter.server.keyring import Keyring
-from skitter.server.running import Address, listen, serving
+from skitter.server.serving import Address, listen, serving
 from skitter.server.site import Site
-from skitter.valkey import hold
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,7 +14,7 @@ from engine_celery.conftest import HERE
 from engine_celery.test_around import free_port
 from skitter.celery import status
 from skitter.celery.config import beside
-from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.dead import dead_letters
 from skitter.model import Request
 from waiting import until
 

@@ -14,14 +14,14 @@ from celery.signals import after_task_publish as task_sent
 
 from skitter import Metrics
 from skitter.celery import make_app, map_reduce, status
+from skitter.celery.jobs import read_specs
 from skitter.celery.reduce import ReducerFailed
-from skitter.celery.registry import read_specs
 from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
-from skitter.frontier.admin.jobs import list_jobs, purge_job
-from skitter.frontier.admin.workers import heartbeats
-from skitter.frontier.keys import PUMP_SLOTS
+from skitter.frontier.jobs import list_jobs, purge_job
+from skitter.frontier.transport.keys import PUMP_SLOTS
+from skitter.frontier.workers import heartbeats
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)

@@ -16,20 +16,19 @@ from celery import chord
 from redis.asyncio import Redis
 
 from skitter.celery import CelerySettings, make_app, map_reduce, status
-from skitter.celery.registry import TASK, JobSpec, read_spec, register_job
+from skitter.celery.jobs import TASK, JobSpec, read_spec, register_job
 from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import count_slots
 from skitter.celery.security import Secret, signed
 from skitter.demo import SPIDER
+from skitter.embedded import EmbeddedServer
 from skitter.errors import NotAllowed, UsageError
-from skitter.frontier.admin.items import count
-from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.sink import claim_sink
-from skitter.frontier.keys import PUMP_SLOTS, PUMPED
+from skitter.frontier.items import claim_sink, count
+from skitter.frontier.transport.keys import PUMP_SLOTS, PUMPED
+from skitter.frontier.workers import read_log
 from skitter.model import Request
 from skitter.settings import FetchOptions, WorkerConfig
-from skitter.valkey import EmbeddedServer
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)

@@ -22,12 +22,12 @@ from bookshop import expected_items, read_log
 from forks import Fork, Nursery, Place
 from shops import open_bookshop
 from skitter.demo.site import BookShop, Entry
-from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.connection import connect
+from skitter.frontier.control import set_state
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import State, Stats
 from waiting import PATIENCE_S, until
 

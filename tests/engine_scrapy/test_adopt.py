@@ -21,15 +21,15 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
 from skitter.errors import UsageError
-from skitter.frontier.admin.adopted import is_adopted
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.audit.auditor import audit
-from skitter.identities import scrapy_redis_identity
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.identities import scrapy_redis_identity
+from skitter.frontier.jobs import list_jobs, open_job
+from skitter.frontier.records.drivers import is_adopted
 from skitter.model import Added
 from skitter.model import Request as FrontierRequest
-from skitter.scrapy.adopt import Adopted, Adoption, adopt
-from skitter.scrapy.codec import Codec
+from skitter.scrapy.requests.adopt import Adopted, Adoption, adopt
+from skitter.scrapy.requests.codec import Codec
 
 
 class Books(Spider):
@@ -268,7 +268,7 @@ def test_a_small_pickle_does_not_become_large(name):
     """In a process that may have 300 MB more than it has: what takes more dies of it."""
     script = (
         "import resource, sys\n"
-        "from skitter.scrapy.adopt import read_entry, read_request\n"
+        "from skitter.scrapy.requests.adopt import read_entry, read_request\n"
         "from skitter.errors import UsageError\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 300_000_000,) * 2)\n"
@@ -341,7 +341,7 @@ async def test_lists_keep_their_order_and_json_needs_no_trust(server, adoption):
 
 
 async def _done(frontier, lease):
-    from skitter.frontier.admin.control import configure
+    from skitter.frontier.control import configure
     from skitter.model import Completion
     from skitter.settings import JobOptions, Politeness
 

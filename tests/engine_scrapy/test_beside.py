@@ -14,18 +14,18 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
-from skitter.frontier.admin.control import change_options, set_state
-from skitter.frontier.admin.dead import excluded_letters
-from skitter.frontier.admin.jobs import note_fingerprinter
-from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.identities import SCRAPY, scrapy_identity
+from skitter.frontier.control import change_options, set_state
+from skitter.frontier.dead import excluded_letters
+from skitter.frontier.identities import SCRAPY, scrapy_identity
+from skitter.frontier.jobs import note_fingerprinter
+from skitter.frontier.workers import Heartbeat, beat
 from skitter.model import Completion, Request, State
-from skitter.scrapy.cookies import SharedSessions
-from skitter.scrapy.housekeeping import Housekeeping
-from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
-from skitter.scrapy.node import Node
-from skitter.scrapy.options import read_options
-from skitter.scrapy.prefetch import IDLE_S, Prefetch
+from skitter.scrapy.node.cookies import SharedSessions
+from skitter.scrapy.node.housekeeping import Housekeeping
+from skitter.scrapy.node.mailbox import EngineCalls, Entry, Mailbox
+from skitter.scrapy.node.node import Node
+from skitter.scrapy.node.prefetch import IDLE_S, Prefetch
+from skitter.scrapy.settings import read_options
 from skitter.scrapy.stats import RedisStatsCollector
 
 
@@ -130,7 +130,7 @@ async def test_what_a_node_held_that_died_on_this_machine_is_taken_over_however_
 
 
 async def test_scrapy_may_end_although_the_thread_of_the_node_hangs(node, monkeypatch):
-    monkeypatch.setattr("skitter.scrapy.node.GIVE_UP_S", 0.01)
+    monkeypatch.setattr("skitter.scrapy.node.node.GIVE_UP_S", 0.01)
     node.engine.call = lambda tell, *args: tell(*args)
     node._loop = asyncio.new_event_loop()  # which nobody runs
     closed = threading.Event()

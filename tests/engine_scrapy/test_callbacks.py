@@ -8,7 +8,7 @@ from scrapy.spiders import CrawlSpider, SitemapSpider
 
 from skitter.errors import UsageError
 from skitter.scrapy import RedisCrawlSpider, RedisSpider
-from skitter.scrapy.callbacks import find_callback, find_public_callback
+from skitter.scrapy.requests.codec import find_callback, find_public_callback
 
 
 class Mixin:

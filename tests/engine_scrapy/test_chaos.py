@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.peers import SCRAPY_REDIS, environment
 from bookshop import expected_items, fetched_twice
-from skitter.valkey import start, stop
+from skitter.embedded import start, stop
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(400)]
 

@@ -30,10 +30,10 @@ from scrapy.utils import datatypes
 
 from skitter.errors import UsageError
 from skitter.frontier.offers import offer
-from skitter.frontier.wire import decode_request, encode
+from skitter.frontier.transport.wire import decode_request, encode
 from skitter.model import Request as FrontierRequest
-from skitter.scrapy.codec import Codec, clamp, own_types
-from skitter.scrapy.values import MAX_BODY_BYTES, NotPlain, find_class, pack
+from skitter.scrapy.requests.codec import Codec, clamp, own_types
+from skitter.scrapy.requests.values import MAX_BODY_BYTES, NotPlain, find_class, pack
 from skitter.settings import Layout
 
 

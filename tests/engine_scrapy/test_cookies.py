@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from skitter.frontier.admin.workers import live_workers
+from skitter.frontier.workers import live_workers
 from skitter.model import State
 from web import Answer, Asked, Web, serve_web
 

@@ -8,16 +8,16 @@ import pytest
 from scrapy import Spider
 from scrapy.settings import Settings
 
+from skitter.crawl.loading import keep_rejected
 from skitter.engine.departures import Departures
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.items import RejectedItem
-from skitter.frontier.admin.quality import read_quality
-from skitter.loading import keep_rejected
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.items import RejectedItem
+from skitter.frontier.records.health import read_quality
 from skitter.model import Request
-from skitter.scrapy.delivery import Delivery
-from skitter.scrapy.mailbox import Entry, FailedItem, Mailbox
-from skitter.scrapy.options import read_options
+from skitter.scrapy.node.mailbox import Entry, FailedItem, Mailbox
+from skitter.scrapy.node.sender import Delivery
+from skitter.scrapy.settings import read_options
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ async def test_when_the_server_goes_away_half_way_what_was_answered_is_not_sent_
     async def fail(*args: Any) -> None:
         raise ServerUnreachable("it is away")
 
-    monkeypatch.setattr("skitter.scrapy.delivery.keep_rejected", fail)
+    monkeypatch.setattr("skitter.scrapy.node.sender.keep_rejected", fail)
     with pytest.raises(ServerUnreachable):
         await delivery.flush()
     assert len(delivery.mailbox.outbox) == 3
-    monkeypatch.setattr("skitter.scrapy.delivery.keep_rejected", keep_rejected)
+    monkeypatch.setattr("skitter.scrapy.node.sender.keep_rejected", keep_rejected)
     await delivery.flush()
 
     stats = await delivery.frontier.stats()

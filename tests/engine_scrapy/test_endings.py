@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from skitter.frontier.admin.items import read_items, read_rejected
+from skitter.frontier.items import read_items, read_rejected
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
-from skitter.scrapy.fingerprinter import identities
-from skitter.scrapy.mailbox import AT_THE_END, Entry
+from skitter.scrapy.dupefilter import identities
+from skitter.scrapy.node.mailbox import AT_THE_END, Entry
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,7 +14,7 @@ import pytest
 from bookshop import fetched_twice
 from chaos.servers import Node, running
 from needs import need
-from skitter.valkey import server_binary
+from skitter.embedded import server_binary
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,7 +15,7 @@ from scrapy import Request
 from scrapy.utils.test import get_crawler
 
 from skitter.errors import AddressRefused
-from skitter.scrapy.guard import GuardMiddleware
+from skitter.scrapy.outbound import GuardMiddleware
 from spellings import LOGINS, PUBLIC
 
 pytestmark = pytest.mark.timeout(300)
@@ -89,7 +89,7 @@ import sys
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 from twisted.internet import reactor
-from skitter.scrapy.guard import GuardMiddleware, JudgingNames
+from skitter.scrapy.outbound import GuardMiddleware, JudgingNames
 
 guard = GuardMiddleware(get_crawler(settings_dict={"TWISTED_REACTOR_ENABLED": True}))
 reactor.installResolver(reactor.resolver)

@@ -11,14 +11,13 @@ from scrapy.utils.request import fingerprint as scrapy_fingerprint
 from scrapy.utils.test import get_crawler
 
 from skitter.errors import UsageError
-from skitter.frontier.admin.control import read_birth
-from skitter.frontier.admin.jobs import note_fingerprinter
+from skitter.frontier.control import read_birth
 from skitter.frontier.feed import take_feed
-from skitter.frontier.keys import feed_key
-from skitter.identities import SCRAPY, our_identity, scrapy_identity
+from skitter.frontier.identities import SCRAPY, our_identity, scrapy_identity
+from skitter.frontier.jobs import note_fingerprinter
+from skitter.frontier.transport.keys import feed_key
 from skitter.model import Completion, Request
-from skitter.scrapy.dupefilter import RFPDupeFilter, make_dupefilter
-from skitter.scrapy.fingerprinter import RequestFingerprinter
+from skitter.scrapy.dupefilter import RequestFingerprinter, RFPDupeFilter, make_dupefilter
 
 URLS = [
     "https://shop.test/",

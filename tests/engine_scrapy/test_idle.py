@@ -8,10 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from skitter.frontier.batches import has_messages
-from skitter.scrapy.feed import FeedOptions, FeedReader
-from skitter.scrapy.mailbox import Mailbox
-from skitter.scrapy.prefetch import pause_s
+from skitter.frontier.feed import has_messages
+from skitter.scrapy.node.mailbox import Mailbox
+from skitter.scrapy.node.prefetch import FeedOptions, FeedReader, pause_s
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 from bookshop import expected_items, fetched_twice, trespasses
 from shops import silenced
 from skitter.errors import JobMissing
-from skitter.frontier.admin.quality import read_quality
-from skitter.frontier.admin.workers import live_workers
-from skitter.frontier.metrics import read_history
+from skitter.frontier.records.health import read_quality
+from skitter.frontier.records.metrics import read_history
+from skitter.frontier.workers import live_workers
 from skitter.model import State
-from skitter.quality import total
+from skitter.observe.quality import total
 
 pytestmark = pytest.mark.timeout(300)
 

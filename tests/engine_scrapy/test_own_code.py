@@ -15,6 +15,7 @@ from scrapy.settings import Settings
 from scrapy.spiders import Rule
 
 from bookshop import expected_items
+from skitter.embedded import hold
 from skitter.errors import UsageError
 from skitter.scrapy import (
     RedisCrawlSpider,
@@ -27,7 +28,6 @@ from skitter.scrapy import (
 from skitter.scrapy.connection import from_settings
 from skitter.scrapy.dupefilter import make_dupefilter
 from skitter.scrapy.refused import is_refused
-from skitter.valkey import hold
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
 OWN = '''

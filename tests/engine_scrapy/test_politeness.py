@@ -9,15 +9,15 @@ import pytest
 from crawl.clocked import clocked_site
 from shops import silenced
 from skitter.explain import explain_url
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.quality import read_quality
-from skitter.frontier.admin.workers import live_workers
 from skitter.frontier.audit.politeness import audit_politeness
 from skitter.frontier.audit.why import look_at_host
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import open_job
+from skitter.frontier.records.health import read_quality
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import live_workers
 from skitter.model import State
-from skitter.quality import total
-from skitter.scrapy.answers import AGAIN
+from skitter.observe.quality import total
+from skitter.scrapy.downloads import AGAIN
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,10 +15,10 @@ import pytest
 from scrapy.settings import Settings
 
 from skitter.errors import UsageError
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import Request
-from skitter.scrapy.proxies import StoredProxies
+from skitter.scrapy.outbound import StoredProxies
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaos.servers import Node, join, running
-from skitter.valkey import server_binary
+from skitter.embedded import server_binary
 
 pytestmark = pytest.mark.timeout(300)
 

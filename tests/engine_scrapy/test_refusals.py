@@ -10,8 +10,8 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
 from skitter.explain import explain_url
-from skitter.report import kept_out
-from skitter.scrapy.refusals import has_errback
+from skitter.observe.report import kept_out
+from skitter.scrapy.refused import has_errback
 
 
 class Books(CrawlSpider):

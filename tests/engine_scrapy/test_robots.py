@@ -6,7 +6,7 @@ import pytest
 
 from bookshop import trespasses
 from skitter.model import Request
-from skitter.scrapy.fingerprinter import identities
+from skitter.scrapy.dupefilter import identities
 
 pytestmark = pytest.mark.timeout(300)
 

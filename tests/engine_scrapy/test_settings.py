@@ -13,12 +13,11 @@ from scrapy.settings import Settings
 from skitter import scrapy as ours
 from skitter.errors import BadOption, UsageError
 from skitter.scrapy import defaults
-from skitter.scrapy.address import server_settings
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS
-from skitter.scrapy.connection import SETTINGS_PARAMS_MAP
+from skitter.scrapy.connection import SETTINGS_PARAMS_MAP, server_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, RFPDupeFilter, make_dupefilter
-from skitter.scrapy.message import request_fields
-from skitter.scrapy.options import job_name, queue_order, read_options
+from skitter.scrapy.requests.codec import request_fields
+from skitter.scrapy.settings import job_name, queue_order, read_options
 from skitter.scrapy.utils import bytes_to_str, convert_bytes_to_str, is_dict
 
 

@@ -13,10 +13,10 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 
+from skitter.embedded import start, stop
 from skitter.errors import JobMissing, ServerFull, ServerUnreachable, UsageError
-from skitter.scrapy.absence import Absence
+from skitter.scrapy.node.node import Absence
 from skitter.scrapy.refused import end_opening
-from skitter.valkey import start, stop
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from bookshop import expected_items
-from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.log import read_log
+from skitter.frontier.items import read_items
+from skitter.frontier.workers import read_log
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,7 +10,7 @@ import pytest
 
 from needs import need
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
-from skitter.fetch.resolver import Resolver
+from skitter.fetch.http.guard import Resolver
 
 OURS = Guard(frozenset({"127.0.0.1"}))
 Opening = Callable[..., HttpFetcher]

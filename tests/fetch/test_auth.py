@@ -10,7 +10,7 @@ import pytest
 from conftest import rude
 from skitter.errors import BadOption
 from skitter.fetch import FetchOptions
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.settings.sources import parse_setting, resolve
 from skitter.spider import Scope, Spider

@@ -30,7 +30,7 @@ from skitter.errors import (
     ResponseTooLarge,
 )
 from skitter.fetch import FetchOptions, Guard, fetch_robots, honest_user_agent
-from skitter.fetch.resolver import Resolver
+from skitter.fetch.http.guard import Resolver
 from skitter.model import Request
 
 TEXT = b"a page that was compressed " * 20

@@ -26,7 +26,7 @@ def test_one_client_needs_nothing_of_the_other(client, other):
 
 @pytest.mark.parametrize(("missing", "other"), [("wreq", "aiohttp"), ("aiohttp", "wreq")])
 def test_a_client_that_is_not_there_is_named_with_what_to_do(monkeypatch, missing, other):
-    monkeypatch.setitem(sys.modules, f"skitter.fetch.{missing}_client", None)
+    monkeypatch.setitem(sys.modules, f"skitter.fetch.http.{missing}_client", None)
 
     with pytest.raises(ClientMissing, match=rf"pip install .*{missing}.*fetch\.client={other}"):
         HttpFetcher(FetchOptions(client=missing))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.fetch.cookies import MAX_BYTES, MAX_COOKIES, Jar, Place, parse, parse_date
+from skitter.fetch.session import MAX_BYTES, MAX_COOKIES, Jar, Place, parse, parse_date
 from skitter.model import Response
 
 NOW = 1_700_000_000.0

@@ -15,9 +15,8 @@ import pytest
 from fetch.site import raw, reply, serve
 from proxies import Proxy, open_proxy
 from skitter.errors import AddressRefused, BadOption, ConnectFailed, FetchTimeout, ProxyFault
-from skitter.fetch.egress import Egress, Way
-from skitter.fetch.guard import Guard
-from skitter.fetch.resolver import Resolver
+from skitter.fetch.browser.egress import Egress, Way
+from skitter.fetch.http.guard import Guard, Resolver
 
 PAGE = {"/": reply(b"home"), "/a?b=1": reply(b"query")}
 #: What the name server of the tests says.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.engine.proxies.exits import Exit
 from skitter.errors import BadOption
-from skitter.fetch.exits import Exit
 from skitter.model import Request
 from skitter.settings.proxy import make_route
 

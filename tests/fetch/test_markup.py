@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from skitter.fetch.markup import parse_html
-from skitter.page import Page
+from skitter.fetch.html.markup import parse_html
+from skitter.spider.page import Page
 
 ICON = '<svg viewBox="0 0 9 9"><title>Cart</title><path d=M0,0 /><path d="M1"></svg>'
 FORM = "<select name=a><option>1<option selected>2</select>"
 #: With lexbor's events, the C library finds its heap damaged and aborts.
 PARSE_MANY = """
-from skitter.page import Page
+from skitter.spider.page import Page
 from skitter.spider.default import visible_text
 
 for number in range(1, 300):

@@ -9,10 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from skitter.fetch import nesting
-from skitter.fetch.nesting import is_plain, is_small, is_tidy
-from skitter.fetch.trial import can_be_parsed
-from skitter.page import Page, TooComplex
+from skitter.fetch.html import markup
+from skitter.fetch.html.markup import can_be_parsed, is_plain, is_small, is_tidy
+from skitter.spider.page import Page, TooComplex
 
 SIZE = 10 * 2**20
 EMOJI = "\U0001f600"
@@ -125,7 +124,7 @@ def test_a_tidy_page_of_few_elements_is_plain_however_long_its_text_is(part):
 
 
 def test_a_page_of_many_tags_is_not_tidy_whatever_its_length():
-    few, many = ("<p>text</p>" * 500, "<p>text</p>" * nesting.FEW_TAGS)
+    few, many = ("<p>text</p>" * 500, "<p>text</p>" * markup.FEW_TAGS)
 
     for text in (few, many):
         assert is_tidy(text) == is_tidy(text + " " * 50_000) == (text is few)
@@ -210,7 +209,7 @@ _OTHERS = [
 def test_no_page_repeats_more_formatting_than_was_counted(parts):
     text = numbered("".join(parts).replace("#", "a#"), 80)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nesting, "MAX_REPEATED", 400)
+        patch.setattr(markup, "MAX_REPEATED", 400)
         plain = is_tidy(text)
     if plain:
         begun, ended = (sum(part in tags for part in parts) for tags in (_BEGIN, _END))

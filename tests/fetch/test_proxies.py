@@ -13,7 +13,7 @@ from fetch.site import Site, reply, serve
 from proxies import Proxy, open_proxy
 from skitter.errors import AddressRefused, BadOption, ConnectFailed, ProxyFault
 from skitter.fetch import Guard, StaticFetcher
-from skitter.fetch.resolver import Resolver
+from skitter.fetch.http.guard import Resolver
 from skitter.model import Request
 
 SHOP = Request(url="http://shop.example/")

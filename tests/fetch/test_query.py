@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.fetch import query
-from skitter.fetch.query import encode_query
-from skitter.page import Page
+from skitter.fetch.html import encoding as query
+from skitter.fetch.html.encoding import encode_query
+from skitter.spider.page import Page
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 from conftest import rude
 from fetch.site import reply, serve, then_wait
 from skitter.errors import BadOption, FetchTimeout, ResponseTooLarge, UsageError
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import parse_message
-from skitter.frontier.wire import decode_request, encode
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.wire import decode_request, encode
 from skitter.model import Request
-from skitter.page import Page
 from skitter.spider import Spider
+from skitter.spider.page import Page
 from web import Answer, serve_web
 
 URL = "https://shop.test/"

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from skitter.fetch import resolver
-from skitter.fetch.resolver import AWAY_S, KEEP_S, SILENT_S, Resolver
+from skitter.fetch.http import guard
+from skitter.fetch.http.guard import AWAY_S, KEEP_S, SILENT_S, Resolver
 
 
 class Names:
@@ -63,7 +63,7 @@ async def test_a_failure_is_not_kept():
 
 
 async def test_the_memory_is_bounded(monkeypatch):
-    monkeypatch.setattr(resolver, "MAX_NAMES", 3)
+    monkeypatch.setattr(guard, "MAX_NAMES", 3)
     names = Names()
     names.answer.set()
     it = Resolver(lookup=names)

@@ -8,10 +8,10 @@ import sys
 
 from fetch.site import reply, serve
 from skitter import Page, Spider
+from skitter.engine.assembly import open_worker
 from skitter.fetch import StaticFetcher
 from skitter.settings import WorkerConfig
 from skitter.spider.seeding import offer_seeds
-from skitter.worker.assembly import open_worker
 
 
 async def skitter(*words: str) -> tuple[int, str]:

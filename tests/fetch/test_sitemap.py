@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from skitter.fetch import sitemap
-from skitter.fetch.sitemap import MAX_TAG_BYTES, MAX_URLS, Entry, NotASitemap, read_sitemap
+from skitter.fetch.html import feeds
+from skitter.fetch.html.feeds import MAX_TAG_BYTES, MAX_URLS, Entry, NotASitemap, read_sitemap
 
 URL = "https://shop.example/sitemaps/all.xml"
 NEW_YEAR = 1767225600.0  # 2026-01-01, UTC
@@ -140,7 +140,7 @@ def test_no_more_urls_are_taken_than_the_protocol_allows():
 
 
 def test_an_index_names_no_more_sitemaps_than_we_would_fetch(monkeypatch):
-    monkeypatch.setattr(sitemap, "MAX_SITEMAPS", 1)
+    monkeypatch.setattr(feeds, "MAX_SITEMAPS", 1)
     found = read(INDEX)
     assert len(found.sitemaps) == 1
     assert "more than 1 sitemaps" in found.cut

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from skitter.fetch import trial
-from skitter.fetch.trial import can_be_parsed
-from skitter.page import Page, TooComplex
+from skitter.fetch.html import markup
+from skitter.fetch.html.markup import can_be_parsed
 from skitter.spider import Spider
+from skitter.spider.page import Page, TooComplex
 from skitter.spider.run import HandlerError, run_handler
 from waiting import until
 
@@ -24,7 +24,7 @@ HOSTILE = "<div>" * 200_000
 
 def helper_pid() -> int:
     assert can_be_parsed(UNUSUAL)
-    process = trial._helper()._process
+    process = markup._helper()._process
     assert process is not None
     return process.pid
 
@@ -88,22 +88,22 @@ def test_an_answer_that_was_not_waited_for_is_not_that_to_the_next_page():
 
 def test_a_helper_that_is_suspended_is_replaced(monkeypatch):
     pid = helper_pid()
-    monkeypatch.setattr(trial, "LONGEST_S", 1.0)
+    monkeypatch.setattr(markup, "LONGEST_S", 1.0)
 
     os.kill(pid, signal.SIGSTOP)
 
-    monkeypatch.setattr(trial, "_start", lambda begin=trial._start: patiently(begin, monkeypatch))
+    monkeypatch.setattr(markup, "_start", lambda begin=markup._start: patiently(begin, monkeypatch))
     assert can_be_parsed("<br>" * 250_000)  # more than a pipe holds
     assert helper_pid() != pid
 
 
 def patiently(begin, monkeypatch):
-    monkeypatch.setattr(trial, "LONGEST_S", 60.0)
+    monkeypatch.setattr(markup, "LONGEST_S", 60.0)
     return begin()
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
-    words = "import os, resource, signal\nfrom skitter.fetch import trial\n"
+    words = "import os, resource, signal\nfrom skitter.fetch.html import markup as trial\n"
     begin = f"text = {UNUSUAL[:11]!r} * 5000\nassert trial.can_be_parsed(text)\n"
     return subprocess.run(
         [sys.executable, "-c", words + begin + program],
@@ -190,7 +190,7 @@ def test_what_is_text_to_the_parser_and_markup_to_us_is_bounded_too(page):
 
 
 def test_the_helper_ends_with_its_process_and_nobody_is_warned():
-    code = "from skitter.fetch.trial import can_be_parsed; print(can_be_parsed('<p>'))"
+    code = "from skitter.fetch.html.markup import can_be_parsed; print(can_be_parsed('<p>'))"
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.fleet.plan import Load, bounded, restart_after_s, wanted_processes
-from skitter.frontier.admin.workers import (
+from skitter.crawl.plan import Load, bounded, restart_after_s, wanted_processes
+from skitter.frontier.workers import (
     Heartbeat,
     Wish,
     changes_by,

@@ -15,28 +15,27 @@ import msgspec
 import pytest
 
 from chaos.rig import PrivateServer, until
+from skitter.crawl.children import Children, ProcessPool
+from skitter.crawl.plan import bounded, is_hopeless
+from skitter.crawl.supervisor import Supervisor
+from skitter.crawl.watch import Watcher
 from skitter.errors import JobRemoved, ServerUnreachable, UsageError
-from skitter.fleet.children import Children
-from skitter.fleet.plan import bounded, is_hopeless
-from skitter.fleet.pool import ProcessPool
-from skitter.fleet.supervisor import Supervisor
-from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.workers import (
+from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import (
     Heartbeat,
     Wish,
     beat,
     heartbeats,
     live_machines,
     log_lost_machines,
+    read_log,
     report_machine,
     set_wanted_workers,
     supervisors,
     take_back,
 )
-from skitter.frontier.connection import connect
 from skitter.model import Request
-from skitter.watch import Watcher
 
 STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -87,10 +86,10 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
     said: list[str] = []
     script = (
         "import asyncio, os, sys, uvloop\n"
-        "from skitter.frontier.connection import connect\n"
-        "from skitter.frontier.admin.log import log\n"
-        "from skitter.frontier.admin.jobs import open_job\n"
-        "from skitter.frontier.client import MARK, client_name\n"
+        "from skitter.frontier.transport.connection import connect\n"
+        "from skitter.frontier.workers import log\n"
+        "from skitter.frontier.jobs import open_job\n"
+        "from skitter.frontier.transport.endpoints import MARK, client_name\n"
         "async def main():\n"
         "    async with connect(sys.argv[1]) as server:\n"
         "        name = client_name(mark=os.environ[MARK])\n"

@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 
 from fleet.test_supervisor import STAYS, exits, make, running
-from skitter.fleet import supervisor
-from skitter.fleet.pool import ProcessPool
-from skitter.fleet.supervisor import Supervisor
-from skitter.frontier.admin.items import ItemStream
-from skitter.frontier.admin.jobs import purge_job
-from skitter.loading import Loader
+from skitter.crawl import supervisor
+from skitter.crawl.children import ProcessPool
+from skitter.crawl.loading import Loader
+from skitter.crawl.supervisor import Supervisor
+from skitter.frontier.items import ItemStream
+from skitter.frontier.jobs import purge_job
 from skitter.model import Completion, Request
 from skitter.sinks import LoadPace, open_sink
 from waiting import until_async

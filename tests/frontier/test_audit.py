@@ -8,17 +8,17 @@ import msgspec
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.control import set_host
-from skitter.frontier.admin.dead import dead_letters, drop
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.workers import Heartbeat, ask_for_spare, beat
 from skitter.frontier.audit import auditor as audit_module
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.audit.report import AuditReport
+from skitter.frontier.audit.rules import AuditReport
+from skitter.frontier.control import set_host
+from skitter.frontier.dead import dead_letters, drop
+from skitter.frontier.delays import _FORMAT, HostRecord, open_host
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.host import _FORMAT, HostRecord, open_host
-from skitter.frontier.keys import SHARD_KEYS, ShardKeys, feed_key
+from skitter.frontier.jobs import create_job
 from skitter.frontier.offers import offer
+from skitter.frontier.transport.keys import SHARD_KEYS, ShardKeys, feed_key
+from skitter.frontier.workers import Heartbeat, ask_for_spare, beat
 from skitter.model import Completion, Failure, Request
 from skitter.settings import Layout
 from skitter.urls import shard_of

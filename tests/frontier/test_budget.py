@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from conftest import rude
-from skitter.frontier import budget
-from skitter.frontier.admin.control import configure
+from skitter.frontier import totals
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
+from skitter.frontier.control import configure
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.shard import Shard
+from skitter.frontier.transport.shard import Shard
 from skitter.model import Completion, Failure, Feedback, Request
 from skitter.settings import Layout
 from skitter.urls import shard_of
@@ -207,7 +207,7 @@ async def test_a_limit_that_only_some_shards_know_grants_nothing(make):
     await frontier.add(site(5, 5, 5))
     await frontier.shards[2].call("control", ["max_pages", ""], create=0)
 
-    assert await budget.refill(frontier.shards, {0: 5}) == []
+    assert await totals.refill(frontier.shards, {0: 5}) == []
 
 
 async def test_why_knows_that_the_limit_of_all_shards_is_spent(make):

@@ -8,12 +8,12 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from skitter.embedded import hold
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import Completion, Request
 from skitter.settings import MAX_PER_PAGE
-from skitter.valkey import hold
 
 LONG = "local t = os.clock() while os.clock() - t < tonumber(ARGV[1]) do end return 1"
 

@@ -10,9 +10,8 @@ import pytest
 import redis.exceptions
 import uvloop
 
-from skitter.frontier.addresses import cluster_nodes
-from skitter.frontier.client import ConnectionCount
-from skitter.frontier.connection import _client, connect
+from skitter.frontier.transport.connection import _client, connect
+from skitter.frontier.transport.endpoints import ConnectionCount, cluster_nodes
 from waiting import until_async
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import JobDamaged
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.control import change_options
+from skitter.frontier.jobs import open_job
 
 
 @pytest.mark.parametrize(

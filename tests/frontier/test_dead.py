@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import BadOption
-from skitter.frontier.admin.dead import Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.dead import Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Failure, Request
 from skitter.settings import Bloom, Layout

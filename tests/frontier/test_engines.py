@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import BadOption, JobMismatch
-from skitter.frontier.admin.control import set_slot
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
+from skitter.frontier.control import set_slot
 from skitter.model import Added, Completion, Failure, Request
 from skitter.settings import JobOptions, Layout, Politeness
 

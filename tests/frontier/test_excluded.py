@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skitter.engine.leases import exclude
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.dead import dead_letters, excluded_letters, find_dead, unfetched
-from skitter.frontier.admin.exposition import exposition
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
+from skitter.frontier.control import change_options
+from skitter.frontier.dead import dead_letters, excluded_letters, find_dead, unfetched
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.exposition import exposition
 from skitter.model import Completion, Ended, Failure, Lease, Request
-from skitter.report import CrawlResult, Written, end_of, report_of
+from skitter.observe.report import CrawlResult, Written, end_of, report_of
 from skitter.settings import JobOptions, Layout, Limits, Politeness
 
 HIDDEN = [f"https://{host}.test/private/{n}" for host in "ab" for n in range(3)]

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import skitter
-from skitter.frontier.scripts import script, verbs
-from skitter.frontier.shard import Shard
+from skitter.frontier.transport.scripts import script, verbs
+from skitter.frontier.transport.shard import Shard
 
 SOURCES = Path(skitter.__file__).parent
 OUTSIDE = [one for one in SOURCES.rglob("*.py") if "frontier" not in one.parts]
@@ -26,7 +26,7 @@ def test_a_host_is_found_in_its_shard_and_the_face_tells_who_we_are(frontier):
 
 
 def test_every_verb_is_a_method_whose_types_its_header_tells():
-    stub = (SOURCES / "frontier" / "verbs.pyi").read_text()
+    stub = (SOURCES / "frontier" / "transport" / "verbs.pyi").read_text()
     for verb in verbs():
         [parameters] = re.findall(rf"async def {verb}\((.*?)\) -> .+?: \.\.\.", stub, re.DOTALL)
 

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from skitter.errors import UsageError
-from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.feed import parse_message, take_feed
-from skitter.frontier.keys import feed_key
+from skitter.frontier.transport.keys import feed_key
 
 
 async def lpush(frontier, *messages: str | bytes) -> None:

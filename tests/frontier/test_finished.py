@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.items import read_items, remove_items
-from skitter.frontier.keys import feed_key
+from skitter.frontier.control import set_state
+from skitter.frontier.items import read_items, remove_items
+from skitter.frontier.transport.keys import feed_key
 from skitter.model import Completion, Failure, Request, State
 
 

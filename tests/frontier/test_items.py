@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.admin.items import (
+from skitter.frontier.items import (
     ItemStream,
     RejectedItem,
     item_page,
@@ -11,7 +11,7 @@ from skitter.frontier.admin.items import (
     reject_items,
     remove_items,
 )
-from skitter.frontier.wire import encode
+from skitter.frontier.transport.wire import encode
 from skitter.model import Completion, Request
 from skitter.settings import Layout
 

@@ -7,25 +7,24 @@ import pytest
 from conftest import rude
 from skitter.errors import BadOption, JobClosed, JobMismatch, JobMissing
 from skitter.frontier import frontier as frontier_module
-from skitter.frontier.admin.control import (
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.why import look_at_host, why
+from skitter.frontier.control import (
     change_options,
     operator_options,
     release_options,
     set_host,
     set_state,
 )
-from skitter.frontier.admin.dead import dead_letters, drop, revive
-from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.admin.log import log
-from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.frontier.audit.auditor import audit
-from skitter.frontier.audit.why import look_at_host, why
-from skitter.frontier.connection import Server, connect
+from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.feed import take_feed
-from skitter.frontier.keys import feed_key
-from skitter.frontier.options import read_options
-from skitter.frontier.robots import ask_robots, store_robots
+from skitter.frontier.items import ItemStream, RejectedItem, reject_items
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.sites.learned import ask_robots, store_robots
+from skitter.frontier.totals import read_options
+from skitter.frontier.transport.connection import Server, connect
+from skitter.frontier.transport.keys import feed_key
+from skitter.frontier.workers import Heartbeat, beat, log
 from skitter.model import Added, Completion, Failure, Request, State
 from skitter.settings import JobOptions, Layout, Limits, Politeness
 

@@ -4,7 +4,7 @@ import pytest
 
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.pace import Departure
+from skitter.frontier.delays import Departure
 from skitter.model import Completion, Feedback, Lane, Request
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
 

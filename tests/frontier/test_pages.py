@@ -9,15 +9,15 @@ from msgspec.structs import replace
 
 from conftest import rude
 from fetch.site import redirect, reply, serve
-from skitter.frontier.admin.jobs import create_job
+from skitter.engine.assembly import open_worker
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
-from skitter.frontier.pages import DonePage, open_page, page_facts
-from skitter.frontier.scripts import script
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites.learned import DonePage, open_page, page_facts
+from skitter.frontier.transport.scripts import script
 from skitter.model import Completion, Feedback, Request, Response
 from skitter.settings import WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
 
 URL = "https://a.test/page"
 ANSWER = Response(url=URL, status=200, body=b"x" * 1234, elapsed_s=0.0351)
@@ -65,7 +65,9 @@ async def test_the_record_is_bounded_and_the_newest_stay(frontier, monkeypatch):
     code = script("complete")
     small = code.source.replace("PAGES_KEPT = 100000", "PAGES_KEPT = 20")
     assert small != code.source
-    monkeypatch.setattr("skitter.frontier.shard.script", lambda verb, strict=False: of(verb, small))
+    monkeypatch.setattr(
+        "skitter.frontier.transport.shard.script", lambda verb, strict=False: of(verb, small)
+    )
     urls = [f"{URL}/{n}" for n in range(50)]
     for url in urls:
         await finish(frontier, url)

@@ -10,9 +10,9 @@ import pytest
 from chaos.rig import PrivateServer
 from clocks import server_with_a_faked_clock, set_clock
 from conftest import rude
-from skitter.frontier.admin.jobs import create_job, open_job
-from skitter.frontier.admin.log import log
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import log
 from skitter.model import Failure, Feedback, Request
 
 PAUSE = "+40s"

@@ -11,10 +11,9 @@ from redis import Redis
 from redis import exceptions as theirs
 
 from skitter.errors import ServerRefused, ServerUnreachable
-from skitter.frontier.connection import connect
-from skitter.frontier.plain import PlainAddress, PlainConnection, plain_address
-from skitter.frontier.replies import READERS
-from skitter.frontier.sync import run_sync
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.plain import READERS, PlainAddress, PlainConnection, plain_address
+from skitter.frontier.transport.sync import run_sync
 
 READS = [
     ("EXISTS", "h", "none"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.admin.workers import heartbeats, was_heard
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.workers import heartbeats, was_heard
 from skitter.model import Request
 
 DEEP = b"\x91" * 5000  # an array in an array in an array ...

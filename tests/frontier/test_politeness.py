@@ -11,9 +11,9 @@ from skitter.frontier.audit.politeness import (
     most_at_once,
     open_trip,
 )
-from skitter.frontier.facts import host_facts
-from skitter.frontier.pace import Trip as Told
-from skitter.frontier.robots import store_robots
+from skitter.frontier.delays import Trip as Told
+from skitter.frontier.sites.facts import host_facts
+from skitter.frontier.sites.learned import store_robots
 
 HOST = "a.test"
 

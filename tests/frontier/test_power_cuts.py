@@ -9,11 +9,11 @@ import pytest
 
 from chaos.rig import PrivateServer, until
 from conftest import rude
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, open_job
-from skitter.frontier.admin.workers import take_back
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.connection import connect
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import take_back
 from skitter.model import Request
 
 pytestmark = pytest.mark.timeout(300)

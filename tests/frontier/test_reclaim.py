@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.admin.workers import take_back
+from skitter.frontier.workers import take_back
 from skitter.model import Request
 from skitter.settings import Layout
 

@@ -8,19 +8,19 @@ import pytest
 
 from cli.conftest import skitter, skitter_here  # noqa: F401
 from fetch.site import reply, serve
-from skitter.engine.memory import RequestMemory
-from skitter.engine.outcomes import Completed
-from skitter.engine.robots_cache import DISALLOWED
+from skitter.engine.caches import DISALLOWED
+from skitter.engine.delivery import Delivery
+from skitter.engine.outbox import RequestMemory
+from skitter.engine.visit import Completed
 from skitter.fetch.robots import RobotsRules, explain_rules
-from skitter.frontier.admin import refusals
-from skitter.frontier.admin.refusals import Refusal, find_refusal, record_refusals
+from skitter.frontier import feed
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
-from skitter.frontier.robots import store_robots
+from skitter.frontier.feed import Refusal, find_refusal, record_refusals
+from skitter.frontier.sites.learned import store_robots
 from skitter.model import Completion, Failure, Request
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import Canonical, fingerprint, identify
-from skitter.worker.delivery import Delivery
 
 HOME = "https://a.test/"
 SCOPE = Refusal("scope", "host b.test is not among the allowed hosts", HOME)
@@ -43,7 +43,7 @@ async def test_each_link_is_counted_once_by_kind(frontier):
 
 
 async def test_the_count_of_many_is_close_and_the_record_is_bounded(frontier, monkeypatch):
-    monkeypatch.setattr(refusals, "KEPT", 1000)
+    monkeypatch.setattr(feed, "KEPT", 1000)
     urls = [f"https://b.test/{n}" for n in range(6000)]
     for first in range(0, len(urls), 700):
         await record_refusals(frontier, dict.fromkeys(urls[first : first + 700], SCOPE))
@@ -51,7 +51,7 @@ async def test_the_count_of_many_is_close_and_the_record_is_bounded(frontier, mo
     assert (await frontier.stats()).kept_out["scope"] == pytest.approx(6000, rel=0.03)
     known = [url for url in urls if await find_refusal(frontier, fp(url))]
     assert known == urls[-len(known) :]
-    assert 500 <= len(known) <= 1000 + 2 * refusals.BATCH
+    assert 500 <= len(known) <= 1000 + 2 * feed.BATCH
 
 
 async def test_why_tells_what_kept_a_link_out_and_where_it_was(frontier):
@@ -115,13 +115,13 @@ async def test_what_is_no_url_is_counted_too(frontier):
 
 async def test_a_worker_tells_each_refusal_once_and_nothing_if_there_is_none(frontier, monkeypatch):
     sent: list[int] = []
-    record = refusals.record_refusals
+    record = feed.record_refusals
 
     async def spy(frontier, found):
         sent.append(len(found))
         await record(frontier, found)
 
-    monkeypatch.setattr("skitter.worker.delivery.record_refusals", spy)
+    monkeypatch.setattr("skitter.engine.delivery.record_refusals", spy)
     delivery = Delivery(frontier, RequestMemory(), lambda level, text: None)
     for number in range(3):
         await frontier.add([Request(url=f"{HOME}{number}")])
@@ -166,4 +166,4 @@ def follow(page):
 
 
 def test_the_rules_of_a_job_decide_what_is_the_same():
-    assert refusals._fingerprint("https://a.test/#x", Canonical()) == fp("https://a.test/")
+    assert feed._fingerprint("https://a.test/#x", Canonical()) == fp("https://a.test/")

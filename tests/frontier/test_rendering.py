@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.rendering import Rendering, Tried, read_rendering, rendering_field
+from skitter.frontier.sites.learned import Rendering, Tried, read_rendering, rendering_field
 from skitter.model import Completion, Feedback, Request
 
 URL = "http://shop.example/book/{}"

@@ -8,8 +8,8 @@ from itertools import count
 import msgspec
 import pytest
 
-from skitter.fetch.bandit import Arms
-from skitter.frontier.routes import FREE, Cost, FleetRoutes, RouteLimits, Settled
+from skitter.engine.proxies.exits import Arms
+from skitter.frontier.sites.sessions import FREE, Cost, FleetRoutes, RouteLimits, Settled
 
 _places = count()
 

@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 import pytest
 
 from skitter.errors import JobDamaged, SpiderError, UsageError
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.schedule import (
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.jobs import open_job
+from skitter.frontier.records.schedule import (
     Schedule,
     new_schedule,
     read_schedule,
     remove_schedule,
     set_schedule,
 )
-from skitter.frontier.audit.auditor import audit
 from skitter.model import Completion
 from skitter.spider import Spider
-from skitter.spider.rounds import begin_due_round, tell_round
+from skitter.spider.seeding import begin_due_round, tell_round
 
 HOUR_MS = 3_600_000
 SPIDER = Spider("s", ["https://a.test/", "https://b.test/"])

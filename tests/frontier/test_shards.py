@@ -2,8 +2,8 @@
 
 import msgspec
 
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.keys import JOBS
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.keys import JOBS
 from skitter.model import Completion, Request
 from skitter.settings import Layout
 

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import rude
 from skitter.errors import ItemsElsewhere, JobMissing
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
-from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat
+from skitter.frontier.items import check_sink, claim_sink, find_sink
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.workers import SILENCE_S, Heartbeat, beat
 from skitter.sinks.registry import place_of
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.admin.control import change_options, set_slot
-from skitter.frontier.admin.workers import Heartbeat, ask_for_spare, beat, leave
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.control import change_options, set_slot
+from skitter.frontier.workers import Heartbeat, ask_for_spare, beat, leave
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness
 

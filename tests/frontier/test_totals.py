@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.dead import dead_letters, revive
-from skitter.frontier.shard import Shard
+from skitter.frontier.control import set_state
+from skitter.frontier.dead import dead_letters, revive
+from skitter.frontier.transport.shard import Shard
 from skitter.model import Completion, Failure, Request, State
 from skitter.settings import Layout
 from skitter.urls import shard_of

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from skitter.frontier.admin.warnings import (
+from skitter.frontier.records.health import (
     STUCK_S,
     Sight,
     disk_note,
@@ -17,8 +17,8 @@ from skitter.frontier.admin.warnings import (
     memory_note,
     server_notes,
 )
-from skitter.frontier.admin.workers import Heartbeat
-from skitter.frontier.connection import ServerFacts
+from skitter.frontier.transport.connection import ServerFacts
+from skitter.frontier.workers import Heartbeat
 from skitter.model import State, Stats
 
 

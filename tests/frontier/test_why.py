@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import BadURL
-from skitter.frontier.admin.control import change_options, set_host, set_state
 from skitter.frontier.audit.why import why
+from skitter.frontier.control import change_options, set_host, set_state
 from skitter.model import Completion, Failure, Request, State
 from skitter.settings import JobOptions, Limits, Politeness
 

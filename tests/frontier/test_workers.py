@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from skitter.frontier.admin.log import log, read_log
-from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat, leave, live_workers
-from skitter.frontier.robots import Shared, ask_robots, store_robots
+from skitter.frontier.sites.learned import Shared, ask_robots, store_robots
+from skitter.frontier.workers import SILENCE_S, Heartbeat, beat, leave, live_workers, log, read_log
 
 
 async def test_the_crew_is_whoever_was_heard_of_lately(frontier):

@@ -13,19 +13,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from skitter.errors import BadURL, SkitterError, UsageError
-from skitter.fetch.cookies import Jar, parse_date
-from skitter.fetch.encoding import decode
-from skitter.fetch.guard import Guard, authority_of
-from skitter.fetch.retry_after import retry_after_s
+from skitter.fetch.html.encoding import decode
+from skitter.fetch.html.feeds import NotASitemap, read_sitemap
+from skitter.fetch.http.exchange import retry_after_s
+from skitter.fetch.http.guard import Guard, authority_of
 from skitter.fetch.robots import RobotsRules
-from skitter.fetch.sitemap import NotASitemap, read_sitemap
+from skitter.fetch.session import Jar, parse_date
 from skitter.frontier.feed import parse_message
-from skitter.frontier.wire import decode_request, encode
+from skitter.frontier.transport.wire import decode_request, encode
 from skitter.model import Response
-from skitter.page import Page
+from skitter.patterns import shape_of
 from skitter.settings import TABLES
 from skitter.settings.sources import OPTIONS, parse_setting
-from skitter.shapes import shape_of
+from skitter.spider.page import Page
 from skitter.urls import identify, join, join_all
 
 NOW = 1_800_000_000.0

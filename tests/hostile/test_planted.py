@@ -21,11 +21,11 @@ from redis import Redis
 
 from skitter.cli.main import run_command
 from skitter.disk import state_dir
+from skitter.embedded import EmbeddedServer, hold, running, start, stop
 from skitter.errors import DirectoryUnusable
-from skitter.server import own_token
+from skitter.server import keyring
 from skitter.sinks.destination import store_of
 from skitter.trust import KEY, MARK, OBEYED, check_known, make_ours, spelled, trust
-from skitter.valkey import EmbeddedServer, hold, running, start, stop
 
 SPIDER = """
 from skitter import Spider
@@ -356,7 +356,7 @@ def test_an_operator_who_names_a_directory_trusts_it(crawled, monkeypatch):
 def test_every_file_that_is_obeyed_is_on_the_list():
     files = [value._name for value in vars(EmbeddedServer).values() if hasattr(value, "_name")]
     stores = store_of("books", Path("x")).parent.name
-    others = [own_token.TOKEN, own_token.KEY, "secret", stores, "appendonlydir", "appendonly.aof"]
+    others = [keyring.TOKEN, keyring.KEY, "secret", stores, "appendonlydir", "appendonly.aof"]
 
     assert len(files) == 8
     assert [one for one in [*files, *others] if not one.startswith(OBEYED)] == []

@@ -23,9 +23,9 @@ for blank in ("\\n", " ", "\\t[", "tool ", "[tool\\n"):
     assert resolve().browser.executable is None
 """
 LOG = """
-from skitter.crawl.reasons import HandlerErrors
-from skitter.engine.stalls import BLOCKING
-from skitter.frontier.admin.log import Event
+from skitter.crawl.findings import HandlerErrors
+from skitter.engine.watchdog import BLOCKING
+from skitter.frontier.workers import Event
 errors = HandlerErrors()
 for text in ("a" * 500_000, "a:1" * 500_000):
     errors.add(Event(id="1-0", at=0.0, level="warning", worker="w", text=f"{BLOCKING}{text}"))

@@ -18,8 +18,8 @@ from fetch.site import reply, serve
 from needs import need
 from skitter.errors import AddressRefused, BadURL
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
-from skitter.fetch.browser import BrowserRenderer
-from skitter.fetch.render import Render
+from skitter.fetch.browser.render import Render
+from skitter.fetch.browser.renderer import BrowserRenderer
 from skitter.model import Request
 from spellings import spellings
 

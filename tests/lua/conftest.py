@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skitter.frontier.host import open_host
-from skitter.frontier.scan import scan_keys
-from skitter.frontier.scripts import Code
+from skitter.frontier.delays import open_host
 from skitter.frontier.totals import read_totals
-from skitter.frontier.wire import decode, encode
+from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.wire import decode, encode
 from skitter.settings import JobOptions, Limits, Politeness, Retries
 
 if TYPE_CHECKING:
-    from skitter.frontier.shard import Shard
+    from skitter.frontier.transport.shard import Shard
 
 HOST = "a.test"
 #: Turns are apart by so much more than the delay, where several requests may be under way.

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from lua.conftest import HOST, SLACK_MS, visit, wait_ms
-from skitter.frontier.delay import Incident
-from skitter.frontier.wire import encode
+from skitter.frontier.delays import Incident
+from skitter.frontier.transport.wire import encode
 
 TEN_PERCENT = 1.1
 

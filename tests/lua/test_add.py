@@ -1,9 +1,9 @@
 import pytest
 
 from skitter.errors import JobMissing
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.host import HostRecord
-from skitter.frontier.scripts import Code
+from skitter.frontier.delays import HostRecord
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.transport.scripts import Code
 
 NEW, SEEN, FULL, DEEP, CLOSED = Code.NEW, Code.SEEN, Code.FULL, Code.DEEP, Code.CLOSED
 

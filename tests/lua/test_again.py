@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.frontier.audit.rules import STATES
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 NEW, SEEN = Code.NEW, Code.SEEN
 RESTS = {"how": "new", "after_ms": 9000, "record": "0 a.test kept"}

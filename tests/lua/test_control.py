@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 
 from skitter.errors import JobMissing
-from skitter.frontier.admin.control import configure, set_state
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.scripts import Code
-from skitter.frontier.wire import encode
+from skitter.frontier.control import configure, set_state
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.wire import encode
 from skitter.model import State
 from skitter.settings import JobOptions, Limits, Politeness
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lua.conftest import HOST, visit, wait_ms
-from skitter.frontier.delay import delay_of
+from skitter.frontier.delays import delay_of
 from skitter.settings import Politeness
 
 

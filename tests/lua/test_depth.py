@@ -2,7 +2,7 @@
 
 import pytest
 
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 from skitter.settings import Bloom, Layout
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 
 async def lose(raw, clock, **terms):

@@ -1,4 +1,4 @@
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 EXTENDED, LOST = Code.EXTENDED, Code.LOST
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from skitter.errors import InfrastructureError
-from skitter.frontier.scripts import script, verbs
-from skitter.frontier.wire import encode, pack_feedback
+from skitter.frontier.transport.scripts import script, verbs
+from skitter.frontier.transport.wire import encode, pack_feedback
 from skitter.model import Feedback
 
 MESSAGES = "once:messages"

@@ -1,4 +1,4 @@
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 
 async def test_a_lease_that_ran_out_is_pending_again_with_its_loss_noted(raw, clock):

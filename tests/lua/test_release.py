@@ -1,5 +1,5 @@
 from lua.conftest import SLACK_MS
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 RELEASED, LOST = Code.RELEASED, Code.LOST
 

@@ -1,6 +1,6 @@
 import pytest
 
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 RETRIED, BURIED, LOST = Code.RETRIED, Code.BURIED, Code.LOST
 

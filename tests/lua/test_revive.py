@@ -1,4 +1,4 @@
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 
 async def test_a_dead_letter_is_pending_again_with_a_clean_record(raw, clock):

@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from skitter.frontier.scan import scan_keys
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.transport.scripts import Code
 from skitter.settings import Bloom, Layout
 
 BATCH = 500

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.scripts import Code
-from skitter.frontier.wire import decode, encode
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.wire import decode, encode
 from skitter.model import Request
 
 SHAPE, OTHER = 7, 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.turns import HELD_S, Place, begin_rest, give_back, take_turn
+from skitter.frontier.sites.hosts import HELD_S, Place, begin_rest, give_back, take_turn
 
 
 @pytest.fixture

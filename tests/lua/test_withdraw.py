@@ -1,4 +1,4 @@
-from skitter.frontier.scripts import Code
+from skitter.frontier.transport.scripts import Code
 
 
 async def test_what_waits_is_withdrawn_and_what_is_in_flight_goes_on(raw):

@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from skitter.engine.figures import Figures
+from skitter.crawl.loading import Loader, open_destination
+from skitter.engine.pulse import Figures
 from skitter.frontier.frontier import Frontier
-from skitter.loading import Loader, open_destination
 from skitter.sinks import Destination
 from waiting import until_async
 

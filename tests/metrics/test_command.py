@@ -6,9 +6,9 @@ from collections import Counter
 
 import skitter as package
 from cli.conftest import skitter, skitter_here  # noqa: F401
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.metrics import record
-from skitter.metrics import COUNTERS, TIMINGS, Batch, Histogram
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.metrics import record
+from skitter.observe.metrics import COUNTERS, TIMINGS, Batch, Histogram
 
 
 async def test_it_shows_the_figures_of_a_crawl(server, job, skitter_here, monkeypatch):  # noqa: F811

@@ -18,10 +18,9 @@ import yaml  # type: ignore[import-untyped]
 from chaos.rig import PrivateServer
 from needs import need
 from serving import address_of, start
-from skitter.frontier.admin.exposition import families
-from skitter.frontier.admin.tokens import new_token
-from skitter.frontier.connection import connect
-from skitter.metrics.prometheus import PREFIX
+from skitter.frontier.records.exposition import PREFIX, families
+from skitter.frontier.records.operators import new_token
+from skitter.frontier.transport.connection import connect
 from waiting import Child, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

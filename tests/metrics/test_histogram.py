@@ -8,11 +8,11 @@ from ddsketch.mapping import LogarithmicMapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.metrics import Histogram
-from skitter.metrics.histogram import (
+from skitter.observe.metrics import (
     HIGHEST,
     LOWEST,
     PER_DOUBLING,
+    Histogram,
     bucket_of,
     merged,
     middle_ms,

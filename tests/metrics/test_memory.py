@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from skitter.frontier.metrics import MEMBERS, record
-from skitter.metrics import COUNTERS, TABLES, TIMINGS, Batch, Histogram, Row
-from skitter.metrics.histogram import HIGHEST, LOWEST
-from skitter.metrics.slots import COUNT_GRAINS, SLOTS, TABLE_GRAINS, TIMING_GRAINS
-from skitter.metrics.spread import DOUBLINGS
+from skitter.frontier.records.metrics import MEMBERS, record
+from skitter.observe.metrics import (
+    COUNT_GRAINS,
+    COUNTERS,
+    DOUBLINGS,
+    HIGHEST,
+    LOWEST,
+    SLOTS,
+    TABLE_GRAINS,
+    TABLES,
+    TIMING_GRAINS,
+    TIMINGS,
+    Batch,
+    Histogram,
+    Row,
+)
 
 #: As docs/howto/metrics.md says.
 MAX_MB, USUAL_MB = 68, 17

@@ -15,9 +15,8 @@ import pytest
 
 import skitter
 from skitter.errors import BadOption, SkitterError
-from skitter.frontier import own_metrics
-from skitter.frontier.own_metrics import OwnMetrics
-from skitter.metrics.own import MAX_ROWS, OwnBatch
+from skitter.frontier.records import own as own_metrics
+from skitter.frontier.records.own import MAX_ROWS, OwnBatch, OwnMetrics
 from waiting import until
 
 LEAST_S = 1e-4  # the first bucket holds what is shorter
@@ -245,7 +244,7 @@ async def test_days_are_told_apart_and_kept_for_seven(server, clock):
 
 
 async def test_a_day_has_only_so_many_rows(server, clock, monkeypatch):
-    monkeypatch.setattr(own_metrics, "MAX_ROWS", 10)
+    monkeypatch.setattr(own_metrics, "OWN_METRICS_MAX_ROWS", 10)
     own = OwnMetrics.on(server, clock=clock)
     clock.now_ms = 40_000 * 86_400_000
     batch = OwnBatch()

@@ -10,13 +10,12 @@ from collections import Counter
 import pytest
 
 from needs import need
-from skitter.frontier.admin.exposition import TOP_HOSTS, exposition
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.workers import Heartbeat, beat
-from skitter.frontier.metrics import read_totals, record
-from skitter.metrics import Batch, Histogram, Row
-from skitter.metrics.prometheus import Family, render
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.exposition import TOP_HOSTS, Family, exposition, render
+from skitter.frontier.records.metrics import read_totals, record
+from skitter.frontier.workers import Heartbeat, beat
 from skitter.model import Completion, Request
+from skitter.observe.metrics import Batch, Histogram, Row
 from skitter.settings import Layout
 
 LINE = re.compile(

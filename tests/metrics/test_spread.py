@@ -7,9 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.metrics.batch import Row
-from skitter.metrics.recorder import Recorder
-from skitter.metrics.spread import DOUBLINGS, doubling_of, quantile
+from skitter.observe.metrics import DOUBLINGS, Recorder, Row, doubling_of, quantile
 
 
 @given(st.lists(st.floats(4, 60_000), min_size=1, max_size=200))

@@ -7,12 +7,11 @@ from collections import Counter
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.metrics import MEMBERS, read_history, read_table, read_timings, record
-from skitter.metrics import COUNTERS, Batch, Histogram, Row
-from skitter.metrics.slots import TIMING_GRAINS, window
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.metrics import MEMBERS, read_history, read_table, read_timings, record
 from skitter.model import Request
+from skitter.observe.metrics import COUNTERS, TIMING_GRAINS, Batch, Histogram, Row, window
 from skitter.settings import Layout
 
 

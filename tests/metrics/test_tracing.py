@@ -12,11 +12,11 @@ import pytest
 from metrics.loading import load
 from skitter.engine.departures import TooEarly
 from skitter.errors import ConnectFailed
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
+from skitter.observe.logs import Spans
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
-from skitter.tracing import Spans
 from web import Answer, serve_web
 
 
@@ -55,9 +55,9 @@ class Provider:
 
 def test_a_process_that_did_not_set_it_up_has_no_spans():
     code = (
-        "import contextlib, skitter.worker.assembly, skitter.tracing\n"
+        "import contextlib, skitter.engine.assembly, skitter.observe.logs\n"
         "with contextlib.suppress(ImportError): import opentelemetry.trace\n"
-        "assert skitter.tracing.Spans()._tracer is None\n"
+        "assert skitter.observe.logs.Spans()._tracer is None\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

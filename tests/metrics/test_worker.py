@@ -7,20 +7,19 @@ import asyncio
 import pytest
 
 from metrics.loading import load
-from skitter.engine.figures import Figures
-from skitter.engine.pulse import Pulse, cancel_all
+from skitter.engine.assembly import open_worker
+from skitter.engine.parts import WorkerOptions
+from skitter.engine.pulse import Figures, Pulse, cancel_all
 from skitter.errors import JobMissing
 from skitter.fetch import FetchOptions
-from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.workers import Vitals
-from skitter.frontier.metrics import read_history, read_table, record
-from skitter.logs import ClusterLog
-from skitter.metrics.recorder import MAX_KINDS
+from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.records.metrics import read_history, read_table, record
+from skitter.frontier.workers import Vitals
 from skitter.model import Request
+from skitter.observe.logs import ClusterLog
+from skitter.observe.metrics import MAX_KINDS
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.options import WorkerOptions
 from web import Answer, serve_web
 
 OPTIONS = JobOptions(
@@ -176,7 +175,7 @@ async def test_a_stop_while_figures_are_on_their_way_does_not_count_them_twice(
         arrived.set()
         await answered.wait()
 
-    monkeypatch.setattr("skitter.engine.figures.record", record_slowly)
+    monkeypatch.setattr("skitter.engine.pulse.record", record_slowly)
     figures = Figures()
     figures.count("pages", 3)
     pulse = Pulse(

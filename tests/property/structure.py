@@ -15,7 +15,7 @@ import msgspec
 import redis
 
 from property.model import gap_ms
-from skitter.frontier.host import NEVER, HostRecord, open_host
+from skitter.frontier.delays import NEVER, HostRecord, open_host
 
 PLAIN = {
     **dict.fromkeys(("control", "stats", "pot", "hosts", "task", "holder", "trouble"), "hash"),

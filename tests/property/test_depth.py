@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from conftest import rude
-from skitter.engine.memory import RequestMemory
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.jobs import create_job, open_job, purge_job
+from skitter.engine.outbox import RequestMemory
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.connection import connect
+from skitter.frontier.control import change_options
+from skitter.frontier.jobs import create_job, open_job, purge_job
+from skitter.frontier.transport.connection import connect
 from skitter.model import Completion, Ended, Request
 from skitter.settings import Layout
 

@@ -34,14 +34,15 @@ from hypothesis.stateful import (
 from conftest import ManualClock
 from property.model import Claim, Model, Offer, Page
 from property.structure import find_problems, take_pictures
+from skitter.embedded import start, stop
 from skitter.errors import InfrastructureError
-from skitter.frontier.admin.control import configure, set_host, set_state
-from skitter.frontier.admin.dead import dead_letters, drop, revive
-from skitter.frontier.admin.items import read_items, remove_items
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.connection import connect
+from skitter.frontier.control import configure, set_host, set_state
+from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.frontier import REOPEN_S, Frontier
-from skitter.frontier.shard import Shard
+from skitter.frontier.items import read_items, remove_items
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.shard import Shard
 from skitter.model import (
     Completion,
     DeadLetter,
@@ -57,7 +58,6 @@ from skitter.model import (
 )
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
 from skitter.urls import fingerprint, identify
-from skitter.valkey import start, stop
 from waiting import while_there_is_time
 
 if TYPE_CHECKING:

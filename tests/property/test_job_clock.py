@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ManualClock, rude
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.connection import connect
-from skitter.frontier.shard import JOB_MS, Shard
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.shard import JOB_MS, Shard
 
 _jobs = count(1)
 SECOND, HOUR = 1000, 3_600_000

@@ -27,6 +27,7 @@ from skitter import (
     URLQueue,
     open_frontier,
 )
+from skitter.embedded import ServerOptions, hold, running, stop
 from skitter.errors import (
     BadJobName,
     BadOption,
@@ -38,7 +39,6 @@ from skitter.errors import (
     UsageError,
 )
 from skitter.frontier.audit.why import why
-from skitter.valkey import ServerOptions, hold, running, stop
 
 QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))
 

@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 import httpx
 import pytest
 
-from skitter.frontier.admin.tokens import new_token
-from skitter.frontier.connection import Server
+from skitter.frontier.records.operators import new_token
+from skitter.frontier.transport.connection import Server
 from skitter.server.keyring import Keyring
-from skitter.server.running import Address, listen, serving
+from skitter.server.serving import Address, listen, serving
 from skitter.server.site import Site
 
 MakeClient = Callable[..., Awaitable[httpx.AsyncClient]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.admin.actions import NewAction, note_action, read_actions
+from skitter.frontier.records.operators import NewAction, note_action, read_actions
 
 
 async def test_every_change_over_http_is_a_line_with_the_name_of_its_token(web, frontier, job):

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.metrics import record
-from skitter.metrics import Batch
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.metrics import record
+from skitter.observe.metrics import Batch
+from skitter.server.api.routes import ROUTES
 from skitter.server.openapi import openapi
-from skitter.server.routes import ROUTES
 
 
 async def test_the_page_and_the_document_of_the_api_are_served(web):

@@ -16,8 +16,8 @@ import pytest
 
 from chaos.rig import PrivateServer
 from server.test_events import first, listening
-from skitter.frontier.admin.log import log
-from skitter.frontier.connection import Server, connect
+from skitter.frontier.transport.connection import Server, connect
+from skitter.frontier.workers import log
 from skitter.server import channels, presence
 from waiting import Child, until_async
 

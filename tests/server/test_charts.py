@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skitter.frontier.metrics import record
-from skitter.metrics import Batch
-from skitter.server.charts import Chart, Charts
+from skitter.frontier.records.metrics import record
+from skitter.observe.metrics import Batch
+from skitter.server.channels import Chart, Charts
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from conftest import rude
 from skitter.client import ApiError, AsyncClient, Client
 from skitter.errors import ServerUnreachable
-from skitter.frontier.admin.tokens import new_token
+from skitter.frontier.records.operators import new_token
 from skitter.model import Completion, Request
 
 

@@ -12,16 +12,15 @@ import pytest
 
 from conftest import rude
 from skitter import explain
-from skitter.frontier.admin.dead import kind_of
-from skitter.frontier.admin.items import RejectedItem, reject_items
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
-from skitter.frontier.admin.log import log_lines
-from skitter.frontier.admin.refusals import Refusal, record_refusals
-from skitter.frontier.admin.workers import Heartbeat, beat, leave, take_back
 from skitter.frontier.audit.why import look_at_host
-from skitter.frontier.metrics import record
-from skitter.metrics import TABLES, Batch, Row
+from skitter.frontier.dead import kind_of
+from skitter.frontier.feed import Refusal, record_refusals
+from skitter.frontier.items import RejectedItem, reject_items
+from skitter.frontier.jobs import create_job, list_jobs, open_job
+from skitter.frontier.records.metrics import record
+from skitter.frontier.workers import Heartbeat, beat, leave, log_lines, take_back
 from skitter.model import Failure, Request
+from skitter.observe.metrics import TABLES, Batch, Row
 from skitter.settings import Layout
 from skitter.settings.widening import widening
 

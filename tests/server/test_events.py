@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.log import log, read_log
-from skitter.frontier.admin.tokens import revoke_token
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.operators import revoke_token
+from skitter.frontier.workers import log, read_log
 from skitter.model import Request
-from skitter.server import channels, events, keyring, protocol
+from skitter.server import channels, keyring, protocol
+from skitter.server.api import events
 from skitter.server.protocol import PatientProtocol
 from skitter.server.site import Site
 

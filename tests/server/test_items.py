@@ -6,11 +6,9 @@ import asyncio
 
 import pytest
 
-from skitter.frontier.admin.items import ItemStream
-from skitter.frontier.admin.sink import claim_sink
-from skitter.frontier.routes import Cost, FleetRoutes, Settled
-from skitter.frontier.sessions import Wanted, open_sessions
-from skitter.loading import open_destination
+from skitter.crawl.loading import open_destination
+from skitter.frontier.items import ItemStream, claim_sink
+from skitter.frontier.sites.sessions import Cost, FleetRoutes, Settled, Wanted, open_sessions
 from skitter.model import Completion, Request
 from skitter.settings import SessionPool, Settings
 from skitter.sinks.destination import Destination

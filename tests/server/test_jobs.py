@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.admin.workers import wanted_workers
+from skitter.frontier.workers import wanted_workers
 from skitter.model import Request
 
 

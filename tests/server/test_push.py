@@ -7,11 +7,12 @@ import asyncio
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.control import change_options, set_state
-from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.control import change_options, set_state
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import State
-from skitter.server import pushes, urls
+from skitter.server import presence
+from skitter.server.api import push
 from skitter.settings import Layout
 from waiting import until_async
 
@@ -70,7 +71,7 @@ async def test_a_body_nested_too_deeply_is_a_problem(web, frontier, job, body, s
 
 
 async def test_a_stream_is_read_as_it_comes_and_in_batches(web, frontier, job, monkeypatch):
-    monkeypatch.setattr(urls, "BATCH", 10)
+    monkeypatch.setattr(push, "BATCH", 10)
     arrived = asyncio.Event()
 
     async def first_batch_is_in():
@@ -155,7 +156,7 @@ async def test_a_full_queue_is_for_later(web, make_frontier, job):
 
 
 async def test_more_than_the_frontier_takes_in_is_for_later(web, frontier, job, monkeypatch):
-    monkeypatch.setattr(pushes, "MAX_WAITING", -1)
+    monkeypatch.setattr(presence, "MAX_WAITING", -1)
     answer = await web.post(f"/api/jobs/{job}/urls", json={"urls": ["http://a.test/"]})
 
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
@@ -177,7 +178,7 @@ async def test_a_job_that_is_not_there_is_not_made(web, job):
 async def test_a_job_that_was_purged_and_made_anew_is_noticed(
     web, frontier, server, job, monkeypatch
 ):
-    monkeypatch.setattr(pushes, "SAME_S", 0.0)
+    monkeypatch.setattr(presence, "SAME_S", 0.0)
     path, body = f"/api/jobs/{job}/urls", {"urls": [f"http://{i}.test/" for i in range(9)]}
     await web.post(path, json=body)
     await purge_job(frontier)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.admin.tokens import new_token
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.records.operators import new_token
+from skitter.server.api.routes import ROUTES
 from skitter.server.openapi import openapi
-from skitter.server.routes import ROUTES
 
 pytestmark = pytest.mark.timeout(300)
 

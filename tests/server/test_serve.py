@@ -18,13 +18,13 @@ import pytest
 from needs import need
 from serving import address_of, start
 from skitter.client import Client
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
-from skitter.frontier.metrics import record
-from skitter.metrics import Batch, Histogram
+from skitter.embedded import hold
+from skitter.frontier.jobs import open_job
+from skitter.frontier.records.metrics import record
+from skitter.frontier.transport.connection import connect
+from skitter.observe.metrics import Batch, Histogram
 from skitter.server.application import is_known_host
-from skitter.server.running import Address, listen
-from skitter.valkey import hold
+from skitter.server.serving import Address, listen
 from waiting import PATIENCE_S
 
 

@@ -10,17 +10,21 @@ from pathlib import Path
 import httpx
 import pytest
 
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.logouts import list_logouts, note_logout
-from skitter.frontier.admin.tokens import list_tokens, new_token, revoke_token
-from skitter.frontier.connection import Server
-from skitter.frontier.keys import LOGOUTS, TOKENS
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.operators import (
+    list_logouts,
+    list_tokens,
+    new_token,
+    note_logout,
+    revoke_token,
+)
+from skitter.frontier.transport.connection import Server
+from skitter.frontier.transport.keys import LOGOUTS, TOKENS
 from skitter.server import keyring as rules
-from skitter.server.keyring import Failures, Keyring
-from skitter.server.own_token import own_token, session_key
+from skitter.server.api.routes import ROUTES
+from skitter.server.keyring import Failures, Keyring, own_token, session_key
 from skitter.server.problems import Refusal
-from skitter.server.routes import ROUTES
-from skitter.server.running import Address, listen, serving
+from skitter.server.serving import Address, listen, serving
 from skitter.server.site import Site
 
 OPEN = {"/healthz", "/api/login", "/api/logout", "/api/me"}

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from skitter.crawl.watch import Overview
 from skitter.errors import BadOption
 from skitter.fetch import Guard
-from skitter.fetch.guard import authority_of
-from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.webhooks import (
+from skitter.fetch.http.guard import authority_of
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.records.operators import (
     LEASE_S,
     OCCASIONS,
     Delivery,
@@ -28,12 +29,11 @@ from skitter.frontier.admin.webhooks import (
     new_webhook,
     save_delivery,
 )
-from skitter.frontier.connection import Server
-from skitter.frontier.frontier import Frontier
+from skitter.frontier.transport.connection import Server
+from skitter.frontier.workers import read_log
 from skitter.model import Completion, Request, State
 from skitter.server import webhooks
 from skitter.server.webhooks import MAX_TRIES, Message, occasions, post, wait_s
-from skitter.watch import Overview
 from web import Answer, Asked, serve_web
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from skitter.settings import FetchOptions, LogOptions, WorkerConfig, Workers
-from skitter.settings.config import overlaid
+from skitter.settings.tables import overlaid
 
 
 def test_a_worker_s_configuration_travels_as_json():

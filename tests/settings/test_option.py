@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skitter.errors import BadOption
-from skitter.frontier.scripts import LIMITS, script
+from skitter.frontier.transport.scripts import LIMITS, script
 from skitter.settings import JOB_OPTIONS, TABLES, FetchOptions, Limits, options_of
 
 OPTIONS = {one.key: one for name, table in TABLES.items() for one in options_of(table, name)}

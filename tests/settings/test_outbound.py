@@ -6,7 +6,7 @@ import pytest
 
 from skitter.errors import BadOption
 from skitter.settings import resolve
-from skitter.settings.outbound import outbound_of
+from skitter.settings.fetch import outbound_of
 
 A, B = "http://proxy.test:3128", "socks5://other.test:1080"
 PAGE, SAFE = "http://shop.test/", "https://shop.test/"

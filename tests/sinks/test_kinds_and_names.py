@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.sinks.kinds import Kind, fit, kind_of, text_of, widen
-from skitter.sinks.names import MAX_NAME_BYTES, OWN, column_name, safe_field, table_name
+from skitter.sinks.columns import (
+    MAX_NAME_BYTES,
+    OWN,
+    Kind,
+    column_name,
+    fit,
+    kind_of,
+    safe_field,
+    table_name,
+    text_of,
+    widen,
+)
 
 KINDS = st.sampled_from(Kind)
 

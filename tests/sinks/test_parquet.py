@@ -71,7 +71,7 @@ def test_odd_names_of_fields_work(path: Path):
 def test_a_file_has_groups_of_rows_by_number_and_by_size(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("skitter.sinks.export._BATCH", 2)
+    monkeypatch.setattr("skitter.sinks.export._ROWS_AT_A_TIME", 2)
     for limit in ("_GROUP_ROWS", "_GROUP_BYTES"):
         with monkeypatch.context() as patch:
             patch.setattr(f"skitter.sinks.parquet.{limit}", 4 if limit == "_GROUP_ROWS" else 300)

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from skitter.cli.new import render_new
+from skitter.cli.commands.project import render_new
 from skitter.errors import BadJobName
-from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider import Scope, default_spider, load_spider, run_handler
 from skitter.spider.default import visible_text
+from skitter.spider.page import Page
 
 URL = "https://shop.example/"
 HTML = """<!doctype html><html><head><title> A

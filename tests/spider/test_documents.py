@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from needs import need
-from skitter.page import Page
 from skitter.spider import HandlerOutput, default_spider, run_handler
 from skitter.spider import default as default_module
+from skitter.spider.page import Page
 
 URL = "https://a.test/"
 DATA = re.compile(rb"^#data\n(.*?)\n?^#errors", re.MULTILINE | re.DOTALL)

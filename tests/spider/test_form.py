@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from conftest import rude
 from skitter.errors import SkitterError
-from skitter.frontier.admin.jobs import create_job
-from skitter.page import BadForm, File, NoMatch, Page
+from skitter.frontier.jobs import create_job
 from skitter.spider import Spider
+from skitter.spider.page import BadForm, File, NoMatch, Page
 from web import Answer, serve_web
 
 URL = "https://shop.test/login?from=x#part"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from skitter import Request, Spider
-from skitter.spider.intent import not_yielded, wants_items
+from skitter.spider.source import not_yielded, wants_items
 
 
 @dataclass

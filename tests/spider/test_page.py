@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from skitter.errors import SkitterError, UsageError
 from skitter.model import Request, Response
-from skitter.page import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, Page
 from skitter.spider.default import visible_text
+from skitter.spider.page import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, Page
 from skitter.urls import join
 
 URL = "https://shop.example/books/index.html"

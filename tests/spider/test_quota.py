@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider import Spider
+from skitter.spider.page import Page
 from skitter.spider.quota import MAX_PAGE_BYTES, Quota
 from skitter.spider.run import run_handler
 

@@ -16,9 +16,9 @@ import pytest
 
 from skitter.errors import BadOption, SpiderError
 from skitter.model import Request, Response
-from skitter.page import NoMatch, Page
 from skitter.settings import Limits
 from skitter.spider import Drop, HandlerError, HandlerOutput, Rejected, Scope, Spider, run_handler
+from skitter.spider.page import NoMatch, Page
 
 URL = "https://shop.example/list"
 HTML = "<h1>Shop</h1><a href=/1>1</a><a href=/2>2</a><a href=https://else.example/>3</a>"

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.page import Page
-from skitter.page.errors import TooComplex
-from skitter.page.selector import Selector
+from skitter.spider.page import Page
+from skitter.spider.page.selectors import Selector, TooComplex
 
 SHOP = """<main id=m><section class='list new'>
   <h2>Books</h2> <article><h3 title='a > b, c'><a href=/1>One</a></h3><p>1</p></article>

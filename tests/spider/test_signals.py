@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.page import Page
-from skitter.page.signals import MAX_USES, has_signals, spell
+from skitter.spider.page import Page
+from skitter.spider.page.signals import MAX_USES, has_signals, spell
 
 
 def page(html: str = "", *headers: str, robots: str = "") -> Page:

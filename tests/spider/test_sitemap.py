@@ -8,9 +8,9 @@ import pytest
 from skitter.engine.verdict import Bury, Handle, Policy, judge_response
 from skitter.errors import BadOption
 from skitter.model import Request, Response
-from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider import HandlerError, Scope, Spider, run_handler
+from skitter.spider.page import Page
 from skitter.spider.sitemap import DEEPEST, SITEMAP, discovery_request, sitemap_request
 
 SHOP = "https://www.shop.example/"

@@ -7,10 +7,10 @@ import pytest
 import skitter
 from skitter.errors import BadJobName, BadOption, BadURL, SpiderError
 from skitter.model import Request
-from skitter.page import Page
 from skitter.settings import Limits, Politeness, resolve
 from skitter.spider import Refused, Spider, run_handler
 from skitter.spider.hooks import run_hooks
+from skitter.spider.page import Page
 from skitter.spider.seeding import offer_seeds
 
 URL = "https://shop.example/"

@@ -18,11 +18,11 @@ from redis import Redis, RedisError
 
 from chaos.rig import assert_clean
 from disks import mount_disk, unmount_disk
-from skitter.frontier.admin.dead import Filter, dead_letters, revive
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
-from skitter.frontier.wire import open_record
-from skitter.valkey import ServerOptions, start, stop
+from skitter.embedded import ServerOptions, start, stop
+from skitter.frontier.dead import Filter, dead_letters, revive
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.wire import open_record
 from storm.processes import Kept, end_all, processes_of
 from storm.scenes import OUT, Scene
 from storm.wire import Wire, open_wire

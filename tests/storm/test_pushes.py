@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from chaos.rig import assert_clean, until
-from skitter.frontier.admin.jobs import create_job, open_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.transport.connection import connect
 from storm.clients import Clients, open_clients
 from storm.crawl import Crawl, open_crawl
 from storm.faults import Storm

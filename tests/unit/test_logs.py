@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skitter.errors import UsageError
-from skitter.logs import KEPT, PAGE_URL, ClusterLog, open_log
+from skitter.observe.logs import KEPT, PAGE_URL, ClusterLog, open_log
 from skitter.settings import LogOptions
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import zlib
 
-from skitter.frontier import outlinks
-from skitter.frontier.outlinks import open_outlinks, pack_outlinks
+from skitter.frontier import completions
+from skitter.frontier.completions import open_outlinks, pack_outlinks
 from skitter.model import Request
 
 
@@ -17,7 +17,7 @@ def test_links_come_back_at_the_depth_of_their_page():
 
 
 def test_a_few_bytes_on_the_server_do_not_become_gigabytes(monkeypatch):
-    monkeypatch.setattr(outlinks, "MAX_BYTES", 1000)
+    monkeypatch.setattr(completions, "MAX_BYTES", 1000)
     link = Request(url=f"https://a.test/{'x' * 2000}", depth=1)
     kept = pack_outlinks(0, [], [link], is_cut=False)
     assert kept is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hiredis
 import pytest
 
-from skitter.frontier.packing import pack_script
+from skitter.frontier.transport.plain import pack_script
 
 HEAD = ("EVALSHA", "0" * 40)
 

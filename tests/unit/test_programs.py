@@ -26,7 +26,7 @@ HINTS = (*WHERE_PROGRAMS_ARE, *PAST_THE_TABLE, "find_program", "need(", "subproc
 
 
 #: Whatever browser its user has.
-FINDS_BROWSERS = ROOT / "src/skitter/fetch/chromium.py"
+FINDS_BROWSERS = ROOT / "src/skitter/fetch/browser/chromium.py"
 
 
 def problems_in(source: str) -> set[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from skitter.quality import History, Window, judge, sparkline, total
+from skitter.observe.quality import History, Window, judge, sparkline, total
 from skitter.settings import QualityOptions
 
 DEFAULT = QualityOptions()

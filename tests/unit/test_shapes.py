@@ -1,6 +1,6 @@
 import pytest
 
-from skitter.shapes import is_repetitive, number_of, shape_of
+from skitter.patterns import is_repetitive, number_of, shape_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skitter.valkey import stop
+from skitter.embedded import stop
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from cli.conftest import skitter  # noqa: F401
 from forks import Place
 from shops import open_bookshop
 from skitter import Page, Politeness, Spider
+from skitter.embedded import hold
 from skitter.errors import ServerRefused, ServerUnreachable
-from skitter.frontier.connection import connect
-from skitter.valkey import hold
+from skitter.frontier.transport.connection import connect
 from waiting import PATIENCE_S, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.valkey.append_only import close_gaps
+from skitter.embedded.process import close_gaps
 
 GET = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n"
 BINARY = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$9\r\n\0\0\r\n\0\0\0\r\n\r\n"

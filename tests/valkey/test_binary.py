@@ -8,9 +8,9 @@ import pytest
 from redis import Redis
 
 from needs import need
+from skitter.embedded import hold, program, running
+from skitter.embedded.program import examine_binary
 from skitter.errors import ServerFailed, ServerUnfit
-from skitter.valkey import binary, hold, running
-from skitter.valkey.binary import examine_binary
 
 
 @pytest.fixture
@@ -61,12 +61,12 @@ def test_a_server_with_the_allocator_of_glibc_runs_with_jemalloc_unless_told_oth
 
     assert bool(examine_binary().preload) is loaded
     with hold(directory):
-        assert (binary.JEMALLOC in libraries_of(directory)) is loaded
+        assert (program.JEMALLOC in libraries_of(directory)) is loaded
 
 
 def test_without_jemalloc_the_server_starts_without_a_word(directory, monkeypatch):
     monkeypatch.delenv("LD_PRELOAD", raising=False)
-    monkeypatch.setattr(binary, "JEMALLOC", "libnowhere.so.2")
+    monkeypatch.setattr(program, "JEMALLOC", "libnowhere.so.2")
 
     assert examine_binary().preload == ""
     with hold(directory) as server:

@@ -19,9 +19,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from skitter.errors import BadOption, DirectoryUnusable, ServerFailed
-from skitter.trust import make_ours
-from skitter.valkey import (
+from skitter.embedded import (
     EmbeddedServer,
     ServerOptions,
     ServerProcess,
@@ -32,6 +30,8 @@ from skitter.valkey import (
     start,
     stop,
 )
+from skitter.errors import BadOption, DirectoryUnusable, ServerFailed
+from skitter.trust import make_ours
 from waiting import Child
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ NO_RETRY = Retry(NoBackoff(), 0)
 HOLDER = """
 import sys
 from pathlib import Path
-from skitter.valkey import hold, running
+from skitter.embedded import hold, running
 directory = Path(sys.argv[1])
 print("imported", flush=True)
 sys.stdin.readline()
@@ -55,7 +55,7 @@ COUNTER = """
 import sys
 from pathlib import Path
 from redis import Redis
-from skitter.valkey import hold
+from skitter.embedded import hold
 for _ in range(int(sys.argv[2])):
     with hold(Path(sys.argv[1])) as server, Redis.from_url(server.url) as client:
         client.incr("count")
@@ -64,7 +64,7 @@ for _ in range(int(sys.argv[2])):
 FORKER = """
 import os, sys
 from pathlib import Path
-from skitter.valkey import hold, running
+from skitter.embedded import hold, running
 directory = Path(sys.argv[1])
 with hold(directory):
     child = os.fork()
@@ -221,7 +221,7 @@ def test_a_program_run_by_a_holder_does_not_hold_the_server(directory):
 
 
 def test_a_kept_server_survives_its_starter_and_later_holders(directory):
-    script = "import sys, pathlib, skitter.valkey as v; v.start(pathlib.Path(sys.argv[1]))"
+    script = "import sys, pathlib, skitter.embedded as v; v.start(pathlib.Path(sys.argv[1]))"
     subprocess.run([sys.executable, "-c", script, str(directory)], check=True)
     kept = the_server_in(directory)
     with hold(directory):

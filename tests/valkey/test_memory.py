@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.embedded import ServerOptions, hold
+from skitter.embedded.program import MAX_MEMORY, cgroup_limits, default_max_memory_mb, read
 from skitter.errors import BadOption
-from skitter.valkey import ServerOptions, hold
-from skitter.valkey.config import read
-from skitter.valkey.memory import MAX_MEMORY, cgroup_limits, default_max_memory_mb
 
 
 def test_half_of_the_machine_at_most_and_never_nothing():

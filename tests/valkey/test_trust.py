@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from skitter.crawl.printed import Output
+from skitter.embedded import hold, running, start, stop
 from skitter.errors import DirectoryUnusable
-from skitter.fleet.output import Output
 from skitter.trust import make_ours
-from skitter.valkey import hold, running, start, stop
 
 PLANTED = 'port 0\nbind 0.0.0.0\nrequirepass "known"\n'
 

@@ -8,17 +8,17 @@ import msgspec
 import pytest
 
 from conftest import rude
-from skitter.cli.progress import eta_of
-from skitter.frontier.admin.control import change_options, set_state
-from skitter.frontier.admin.eta import Bound, eta_s
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.workers import Heartbeat, Wish, beat, set_wanted_workers
+from skitter.cli.show.progress import eta_of
+from skitter.crawl.watch import WARM_UP_S, Overview, Rates, Watcher
+from skitter.frontier.control import change_options, set_state
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.metrics import record
-from skitter.metrics import Batch
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.metrics import record
+from skitter.frontier.sites.hosts import Bound, eta_s
+from skitter.frontier.workers import Heartbeat, Wish, beat, set_wanted_workers
 from skitter.model import Completion, Request, State, Stats
+from skitter.observe.metrics import Batch
 from skitter.settings import Layout
-from skitter.watch import WARM_UP_S, Overview, Rates, Watcher
 
 
 async def at_work(

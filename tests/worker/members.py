@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import connect
 from skitter.spider import Spider
 from web import Answer, Asked, Web
 

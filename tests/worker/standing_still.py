@@ -9,16 +9,15 @@ import sys
 from pathlib import Path
 
 from skitter.engine.attempt import Attempts
-from skitter.engine.parts import Parts
-from skitter.fetch.static import StaticFetcher
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import connect
-from skitter.logs import ClusterLog
+from skitter.engine.delivery import Delivery
+from skitter.engine.loop import Worker
+from skitter.engine.parts import Parts, WorkerOptions
+from skitter.fetch.http.fetcher import StaticFetcher
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import connect
+from skitter.observe.logs import ClusterLog
 from skitter.settings import FetchOptions, WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.delivery import Delivery
-from skitter.worker.loop import Worker
-from skitter.worker.options import WorkerOptions
 
 URL = "https://a.test/"
 #: The pattern of the handler tries 2^60 ways to read this, and holds the interpreter's lock.

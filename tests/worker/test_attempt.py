@@ -9,8 +9,8 @@ import pytest
 
 from attempts import attempts_of
 from skitter.engine.attempt import Attempts
-from skitter.engine.outcomes import Buried, Completed, Retried, Returned
 from skitter.engine.verdict import Policy
+from skitter.engine.visit import Buried, Completed, Retried, Returned
 from skitter.errors import (
     ConnectFailed,
     ConnectRefused,
@@ -19,8 +19,8 @@ from skitter.errors import (
     ServerUnreachable,
 )
 from skitter.fetch import RobotsRules
-from skitter.fetch.static import StaticFetcher
-from skitter.frontier.admin.control import change_options
+from skitter.fetch.http.fetcher import StaticFetcher
+from skitter.frontier.control import change_options
 from skitter.model import Feedback, Request, Response
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from skitter.engine.memory import RequestMemory
-from skitter.engine.outcomes import WAIT_S, Buried, Completed, Retried, Returned
+from skitter.engine.assembly import open_worker
+from skitter.engine.delivery import Delivery
+from skitter.engine.outbox import RequestMemory
+from skitter.engine.visit import WAIT_S, Buried, Completed, Retried, Returned
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
-from skitter.fetch.static import StaticFetcher
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.quality import read_quality
+from skitter.fetch.http.fetcher import StaticFetcher
+from skitter.frontier.control import change_options
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.shard import Shard
+from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.records.health import read_quality
+from skitter.frontier.transport.shard import Shard
 from skitter.model import Completion, Failure, Request
 from skitter.settings import WorkerConfig
 from skitter.spider import HandlerOutput, Rejected, Spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.delivery import Delivery
 
 
 def replace_method(frontier, complete_sealed):

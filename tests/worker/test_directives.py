@@ -8,13 +8,13 @@ import pytest
 
 from conftest import rude
 from fetch.site import reply, serve
+from skitter.engine.assembly import open_worker
 from skitter.fetch import FetchOptions
-from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.why import why
+from skitter.frontier.items import read_items
+from skitter.frontier.jobs import create_job
 from skitter.settings import WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
 
 HTML = "content-type: text/html"
 

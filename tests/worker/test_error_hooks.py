@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from conftest import rude
+from skitter.engine.assembly import open_worker
 from skitter.errors import ConnectFailed, FetchTimeout, NoPage
-from skitter.fetch.static import StaticFetcher
-from skitter.frontier.admin.jobs import create_job
+from skitter.fetch.http.fetcher import StaticFetcher
+from skitter.frontier.jobs import create_job
 from skitter.model import Request, Response
 from skitter.settings import Retries, WorkerConfig
 from skitter.spider import HandlerError, Spider
-from skitter.worker.assembly import open_worker
 
 GOOD, GONE, BUSY = (f"https://a.test/{name}" for name in ("good", "gone", "busy"))
 SLOW, WRONG = (f"https://a.test/{name}" for name in ("slow", "wrong"))

@@ -6,13 +6,13 @@ import pytest
 
 from conftest import rude
 from fetch.site import reply, serve
+from skitter.engine.assembly import open_worker
 from skitter.fetch import FetchOptions
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.control import change_options
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.jobs import create_job
 from skitter.settings import WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
 
 
 def page(page):

@@ -14,11 +14,11 @@ import pytest
 
 from conftest import rude
 from skitter.errors import SpiderError
-from skitter.frontier import sessions
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites import sessions
 from skitter.settings import JobOptions, Politeness, Retries, SessionPool
 from skitter.spider import Scope, Spider
 from web import Answer, Asked, serve_web

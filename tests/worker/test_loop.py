@@ -16,27 +16,26 @@ from attempts import attempts_of
 from chaos.rig import until
 from conftest import rude
 from skitter.cli.child import run_to_the_end
+from skitter.crawl.printed import Output
+from skitter.embedded import running, start, stop
+from skitter.engine import delivery, leases, loop
+from skitter.engine.delivery import Delivery
+from skitter.engine.loop import Worker
+from skitter.engine.parts import WorkerOptions
 from skitter.engine.pulse import rss_mb
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
-from skitter.fetch.static import StaticFetcher
-from skitter.fleet.output import Output
-from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.jobs import create_job, open_job, purge_job
-from skitter.frontier.admin.log import read_log
-from skitter.frontier.admin.schedule import Schedule, read_schedule, set_schedule
-from skitter.frontier.admin.warnings import find_warnings
-from skitter.frontier.admin.workers import take_back
-from skitter.frontier.connection import connect
+from skitter.fetch.http.fetcher import StaticFetcher
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
-from skitter.logs import ClusterLog
+from skitter.frontier.jobs import create_job, open_job, purge_job
+from skitter.frontier.records.health import find_warnings
+from skitter.frontier.records.schedule import Schedule, read_schedule, set_schedule
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import read_log, take_back
 from skitter.model import Request
+from skitter.observe.logs import ClusterLog
 from skitter.settings import Politeness
 from skitter.spider import Spider
-from skitter.valkey import running, start, stop
-from skitter.worker import delivery, loop, strays
-from skitter.worker.delivery import Delivery
-from skitter.worker.loop import Worker
-from skitter.worker.options import WorkerOptions
 from waiting import until_async
 
 STANDING_STILL = Path(__file__).parent / "standing_still.py"
@@ -443,8 +442,8 @@ class Late:
 
 async def test_pages_for_a_handler_that_only_others_have_go_to_them(frontier, monkeypatch):
     """A rolling deploy: one worker has the new version of the spider, the other one has not."""
-    monkeypatch.setattr(strays, "ELSEWHERE_S", 0.05)
-    monkeypatch.setattr(strays, "NOWHERE_S", 0.05)
+    monkeypatch.setattr(leases, "ELSEWHERE_S", 0.05)
+    monkeypatch.setattr(leases, "NOWHERE_S", 0.05)
     urls = [f"https://a.test/{n}" for n in range(20)]
     await frontier.add([Request(url=url, handler="book") for url in urls])
     fetcher = StaticFetcher(dict.fromkeys([*urls, QUICK], b"page"))
@@ -473,8 +472,8 @@ async def test_pages_for_a_handler_that_only_others_have_go_to_them(frontier, mo
 async def test_in_a_run_that_has_to_end_a_handler_that_nobody_has_is_a_dead_letter_in_the_end(
     frontier, monkeypatch
 ):
-    monkeypatch.setattr(strays, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(strays, "NOWHERE_S", 0.05)
+    monkeypatch.setattr(leases, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(leases, "NOWHERE_S", 0.05)
     await frontier.add([Request(url=QUICK, handler="book")])
 
     await make_worker(frontier, SlowFetcher()).run()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.engine.news import MAX_KNOWN, News
+from skitter.engine.stages.traps import MAX_KNOWN, News
 from skitter.model import Request, Response
-from skitter.page import Page
+from skitter.spider.page import Page
 from zoo import prose
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.engine.redirects import REDIRECTED_FROM, redirected
-from skitter.engine.verdict import Bury, Follow, Policy, judge_response
+from skitter.engine.verdict import REDIRECTED_FROM, Bury, Follow, Policy, judge_response, redirected
 from skitter.model import Request, Response
 
 HERE = "https://a.test/1"

@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 
 from conftest import rude
+from skitter.crawl.loading import Loader, open_destination
 from skitter.errors import BadOption
-from skitter.frontier.admin.dead import dead_letters, revive
-from skitter.frontier.admin.items import ItemStream
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
-from skitter.loading import Loader, open_destination
+from skitter.frontier.dead import dead_letters, revive
+from skitter.frontier.items import ItemStream
+from skitter.frontier.jobs import create_job
 from skitter.settings import Visits
 from skitter.sinks import Destination
-from skitter.sinks.names import table_name
+from skitter.sinks.columns import table_name
 from skitter.spider import Spider
 from waiting import until_async
 from web import Answer, serve_web

@@ -12,7 +12,8 @@ import pytest
 
 from chaos.rig import until
 from fetch.site import Exchange, redirect, reply, serve
-from skitter.engine.robots_cache import (
+from skitter.engine.assembly import open_worker
+from skitter.engine.caches import (
     DISALLOWED,
     LARGE_BYTES,
     NO_ANSWER_S,
@@ -22,14 +23,13 @@ from skitter.engine.robots_cache import (
 from skitter.engine.verdict import Bury, Retry
 from skitter.fetch import Guard, HttpFetcher, RobotsRules
 from skitter.fetch.robots import FRESH_S, LOST_AFTER_S, TROUBLE_S
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.why import look_at_host
-from skitter.frontier.robots import CLAIM_MS, KEEP_S, ask_robots, store_robots
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites.learned import CLAIM_MS, KEEP_S, ask_robots, store_robots
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, WorkerConfig
 from skitter.spider import Spider
 from skitter.urls import identify
-from skitter.worker.assembly import open_worker
 
 AGENT = "Skitter/0.1"
 SECRET = reply(b"User-agent: *\nDisallow: /secret\n")

@@ -10,18 +10,18 @@ from dataclasses import replace
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.items import ItemStream
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.schedule import new_schedule, set_schedule
+from skitter.crawl.loading import Loader, open_destination
 from skitter.frontier.audit.auditor import audit
-from skitter.loading import Loader, open_destination
+from skitter.frontier.items import ItemStream
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.schedule import new_schedule, set_schedule
 from skitter.model import Request
-from skitter.report import CrawlResult, Written, report_of
+from skitter.observe.report import CrawlResult, Written, report_of
 from skitter.settings import Visits
 from skitter.sinks import Destination, LoadPace
-from skitter.sinks.names import table_name
+from skitter.sinks.columns import table_name
 from skitter.spider import Spider
-from skitter.spider.rounds import begin_due_round
+from skitter.spider.seeding import begin_due_round
 from waiting import until_async
 from web import Answer, serve_web
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.engine.proxies.routed import judge
 from skitter.model import Response
 from skitter.settings import Route
-from skitter.worker.routed import judge
 
 GATEWAY = Route(name="office", url="http://10.0.0.5:3128")
 DIRECT = Route(name="home", kind="direct")

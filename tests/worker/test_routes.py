@@ -17,25 +17,24 @@ from chaos.rig import until
 from conftest import rude
 from fetch.site import Site, reply, serve
 from proxies import BLOCK_PAGE, Proxy, open_proxy
+from skitter.engine.assembly import open_worker
 from skitter.engine.departures import TooEarly
+from skitter.engine.proxies.exits import Exit
+from skitter.engine.proxies.routed import RoutedFetcher, RoutedRenderer, open_routes
+from skitter.engine.proxies.selection import Ledger, Routes
 from skitter.engine.pulse import cancel_all
 from skitter.errors import AddressRefused, NoRoute, ProxyFault
 from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
-from skitter.fetch.exits import Exit
-from skitter.fetch.render import Render
-from skitter.fetch.resolver import Resolver
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.log import read_log
-from skitter.frontier.connection import connect
-from skitter.frontier.routes import FleetRoutes
+from skitter.fetch.browser.render import Render
+from skitter.fetch.http.guard import Resolver
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites.sessions import FleetRoutes
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import read_log
 from skitter.model import Request, Response, State
 from skitter.settings import Retries, RouteOptions, WorkerConfig, Workers
 from skitter.settings.proxy import make_route
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.ledger import Ledger
-from skitter.worker.routed import RoutedFetcher, RoutedRenderer, open_routes
-from skitter.worker.routes import Routes
 
 PAGE = b"<title>Books</title>" + b"x" * 500
 
@@ -191,7 +190,7 @@ async def test_a_ban_and_a_soft_block_count_against_route_and_domain(town):
 
 
 async def test_when_every_route_rests_pages_go_back_unharmed(town, monkeypatch):
-    monkeypatch.setattr("skitter.worker.routes.PATIENCE_S", 0.01)
+    monkeypatch.setattr("skitter.engine.proxies.selection.PATIENCE_S", 0.01)
     proxy = await town.add("a")
     await proxy.stop()
     async with town.fetcher(town.route("a")) as fetcher:

@@ -6,16 +6,16 @@ import socket
 from contextlib import AsyncExitStack
 
 from proxies import Proxy, open_proxy
+from skitter.engine.assembly import open_worker
+from skitter.engine.parts import WorkerOptions
 from skitter.fetch import FetchOptions, HttpFetcher
-from skitter.fetch.resolver import Resolver
-from skitter.frontier.admin.jobs import create_job
+from skitter.fetch.http.guard import Resolver
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
 from skitter.settings.proxy import make_route
 from skitter.spider import Spider
-from skitter.worker.assembly import open_worker
-from skitter.worker.options import WorkerOptions
 from web import Answer, Asked, serve_web
 
 OPTIONS = JobOptions(

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.sessions import Wanted, open_sessions
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites.sessions import Wanted, open_sessions
 from skitter.settings import Layout, Politeness, SessionPool
 from skitter.spider import Scope, Spider
 from web import Answer, Asked, serve_web

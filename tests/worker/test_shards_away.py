@@ -19,21 +19,21 @@ from attempts import attempts_of
 from chaos.rig import PrivateServer
 from chaos.servers import Node, join, running, slots_on
 from conftest import rude
-from skitter.fetch.static import StaticFetcher
+from skitter.embedded import server_binary
+from skitter.engine.delivery import Delivery
+from skitter.engine.loop import Worker
+from skitter.engine.parts import WorkerOptions
+from skitter.fetch.http.fetcher import StaticFetcher
 from skitter.frontier import absent
-from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.log import read_log
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.connection import connect
 from skitter.frontier.frontier import Frontier
-from skitter.logs import ClusterLog
+from skitter.frontier.jobs import create_job
+from skitter.frontier.transport.connection import connect
+from skitter.frontier.workers import read_log
 from skitter.model import Request
+from skitter.observe.logs import ClusterLog
 from skitter.settings import Layout
 from skitter.spider import Spider
-from skitter.valkey import server_binary
-from skitter.worker.delivery import Delivery
-from skitter.worker.loop import Worker
-from skitter.worker.options import WorkerOptions
 from waiting import until_async
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from skitter.engine.departures import HOLDS_S, TOLERANCE_S, Departures, SharedGate, TooEarly
-from skitter.fetch.resolver import Resolver
-from skitter.frontier.admin.jobs import create_job
+from skitter.fetch.http.guard import Resolver
+from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider

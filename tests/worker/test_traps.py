@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
+from skitter.frontier.control import change_options
+from skitter.frontier.jobs import create_job
 from skitter.spider import Spider
 from skitter.spider.default import default_spider
 from web import Answer, serve_web

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.engine.redirects import REDIRECTED_FROM
 from skitter.engine.verdict import (
+    REDIRECTED_FROM,
     Bury,
     Follow,
     Handle,
@@ -23,9 +23,9 @@ from skitter.errors import (
     SpiderError,
 )
 from skitter.model import Request, Response
-from skitter.page import NoMatch, Page
-from skitter.page.errors import NotJSON
 from skitter.spider import HandlerError
+from skitter.spider.page import NoMatch, Page
+from skitter.spider.page.selectors import NotJSON
 
 URL = "https://a.test/page"
 PHRASES = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}

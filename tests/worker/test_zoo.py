@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.traps import held_shapes
+from skitter.frontier.jobs import create_job
+from skitter.frontier.sites.learned import held_shapes
 from skitter.spider import Scope, Spider
 from skitter.spider.default import default_spider
 from web import Answer, serve_web

@@ -2,4 +2,10 @@
 
 A record is written before its page is completed, and the index is made from completions: what a
 worker wrote for a lease that it had lost is in the file, but never replayed.
+
+diff      What a changed spider changes: the rows of two outputs, compared field by field
+index     Which record is whose
+playback  The archive instead of the web
+record    A kept response as a WARC 1.1 record, and back
+writer    Writes the responses of one process into WARC files
 """

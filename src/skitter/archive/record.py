@@ -262,7 +262,7 @@ def _response(warc: Any, limit: int) -> Response:
 
 
 def _text(value: bytes) -> str:
-    """As in fetch/call.py."""
+    """As in fetch/http/exchange.py."""
     try:
         return value.decode()
     except UnicodeDecodeError:

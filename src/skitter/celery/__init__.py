@@ -5,20 +5,20 @@ celery -A skitter.celery worker -c 4        # with SKITTER_REDIS_URL, or on the 
 from skitter.celery import scrape
 scrape.delay("https://example.com/").get()
 
-config       settings, and where broker, results and frontier are
-security     what a worker may run: what its configuration names, or what is signed
-registry     the jobs that Celery works on, and their spiders
-runtime      what one process keeps open: an event loop in a thread, the server, warm workers
-scheduling   how many pumps each job gets, and what is due at its end
-revoke       revoke, expires and time_limit of a page that waits
-results      the result of a page goes into Celery's result backend
-output       where items are loaded, and what is refused when a job is submitted
-pump         one message: lease and fetch for a while
-submit       what callers may ask for, and how it goes into the frontier
-reduce       what runs once at the end: a reducer, or a spider's hooks
-tasks        all tasks in one list, with their options
-factory      make_app and register; what happens when a worker starts and stops
-client       map_reduce and status, for callers
+broker      Publishing to Celery's broker, which may go down meanwhile: messages
+callers     What callers use besides tasks: map_reduce and status
+config      Settings: where broker, results and frontier are, and Celery's own, each with its reason
+factory     Apps: ours, or your own; what happens when their workers start and stop
+jobs        The jobs that Celery works on, what pumps need to know about each, and their spiders
+pump        One message: lease and fetch for a while, load the items, report the counts
+reduce      What runs once at the end of a job: the reducer of map_reduce
+results     The result of a page goes into Celery's result backend, as if the task had returned it
+revoke      `revoke`, `expires` and `time_limit` of a task whose page waits in the frontier
+runtime     What one process keeps open: an event loop in a thread, the server, warm workers
+scheduling  Keeps as many pumps as each job needs, and triggers what is due at its end
+security    What a worker may do
+submit      What callers may ask for, and how it gets into the frontier
+tasks       All tasks, each with the Celery options it needs, regardless of the app's defaults
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ except ModuleNotFoundError:
 
 from celery.local import Proxy
 
-from skitter.celery.client import Status, map_reduce, status
+from skitter.celery.callers import Status, map_reduce, status
 from skitter.celery.config import CelerySettings, Queues
 from skitter.celery.factory import default_app, make_app, register
 

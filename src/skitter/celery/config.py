@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from kombu import Exchange, Queue
 
+from skitter.embedded import EmbeddedServer, address_of
 from skitter.errors import BadOption, UsageError
 from skitter.redact import parse_problem, redact
 from skitter.settings import FetchOptions, Politeness, Settings, find_server, resolve
-from skitter.valkey import EmbeddedServer, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

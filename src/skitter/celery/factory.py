@@ -28,8 +28,8 @@ from skitter.celery.revoke import LOOK_S, Revocations
 from skitter.celery.runtime import Runtime, runtime_of
 from skitter.celery.scheduling import SLOTS_TTL_S, WATCH_S
 from skitter.celery.tasks import add_tasks
+from skitter.embedded import hold
 from skitter.errors import SkitterError, UsageError
-from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

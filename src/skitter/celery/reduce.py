@@ -19,17 +19,17 @@ from celery.canvas import maybe_signature
 from kombu.exceptions import EncodeError
 
 from skitter.celery.broker import tell
-from skitter.celery.registry import JobSpec, read_spec, unregister_if_over, unregister_job
+from skitter.celery.jobs import JobSpec, read_spec, unregister_if_over, unregister_job
 from skitter.celery.results import event_of, store_outcome, to_json
 from skitter.errors import JobMissing, SkitterError
-from skitter.frontier.admin.callback import Turn, claim_callback, finish_callback
-from skitter.frontier.admin.dead import unfetched
-from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.log import log
+from skitter.frontier.dead import unfetched
+from skitter.frontier.items import read_items
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.drivers import Turn, claim_callback, finish_callback
+from skitter.frontier.workers import log
 from skitter.spider import load_spider
 from skitter.spider.hooks import run_hooks
-from skitter.spider.source_line import describe, trace
+from skitter.spider.source import describe, trace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

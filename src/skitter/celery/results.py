@@ -24,18 +24,18 @@ from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
 
 from skitter.celery.broker import publishing, tell
-from skitter.celery.registry import QUEUED, TASK, is_task, task_meta
+from skitter.celery.jobs import QUEUED, TASK, is_task, task_meta
 from skitter.celery.revoke import end_of
 from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
-from skitter.frontier.admin.dead import drop, lock_dead, unfetched, unlock_dead
+from skitter.frontier.dead import drop, lock_dead, unfetched, unlock_dead
 from skitter.sinks.base import SinkAway
-from skitter.spider.source_line import describe
+from skitter.spider.source import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.celery.registry import JobSpec
+    from skitter.celery.jobs import JobSpec
     from skitter.celery.runtime import Runtime
     from skitter.celery.security import Secret
     from skitter.frontier.frontier import Frontier

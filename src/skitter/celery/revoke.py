@@ -18,22 +18,22 @@ from celery.worker import state as worker_state
 
 from skitter.celery.broker import SILENTLY
 from skitter.celery.config import destination
-from skitter.celery.registry import QUEUED, TASK, is_task, task_meta, unregister_job
+from skitter.celery.jobs import QUEUED, TASK, is_task, task_meta, unregister_job
 from skitter.celery.runtime import runtime_of
-from skitter.engine.outcomes import Buried, Retried
+from skitter.engine.loop import Worker
+from skitter.engine.visit import Buried, Retried
 from skitter.errors import JobMissing
-from skitter.frontier.admin.control import read_birth
-from skitter.frontier.admin.dead import withdraw
-from skitter.frontier.admin.jobs import open_job, purge_job
+from skitter.frontier.control import read_birth
+from skitter.frontier.dead import withdraw
+from skitter.frontier.jobs import open_job, purge_job
 from skitter.model import Failure, Request
-from skitter.worker.loop import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.celery.runtime import Runtime
-    from skitter.engine.outcomes import Outcome
-    from skitter.frontier.connection import Server
+    from skitter.engine.visit import Outcome
+    from skitter.frontier.transport.connection import Server
     from skitter.model import Lease
 
 CANCEL = "skitter.cancel"

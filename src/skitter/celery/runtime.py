@@ -22,28 +22,28 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.celery.config import frontier_server, is_on_broker
-from skitter.celery.registry import spider_for
+from skitter.celery.jobs import spider_for
 from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
+from skitter.engine.assembly import open_worker
 from skitter.errors import UsageError
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.pumps import pump_secret
-from skitter.frontier.sync import has_loop, run_sync
+from skitter.frontier.jobs import open_job
+from skitter.frontier.records.drivers import pump_secret
+from skitter.frontier.transport.sync import has_loop, run_sync
 from skitter.settings import resolve
-from skitter.worker.assembly import open_worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from concurrent.futures import Future
 
     from skitter.celery.config import CelerySettings
-    from skitter.celery.registry import JobSpec
+    from skitter.celery.jobs import JobSpec
     from skitter.celery.security import Permissions
-    from skitter.frontier.connection import Server
+    from skitter.engine.delivery import Tally
+    from skitter.engine.loop import Worker
+    from skitter.engine.parts import WorkerOptions
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
     from skitter.settings import Settings
-    from skitter.worker.delivery import Tally
-    from skitter.worker.loop import Worker
-    from skitter.worker.options import WorkerOptions
 
 T = TypeVar("T")
 Only = Literal["browser", "http"] | None

@@ -18,7 +18,7 @@ from kombu.exceptions import OperationalError
 
 from skitter.celery.broker import SILENTLY, publishing
 from skitter.celery.config import destination
-from skitter.celery.registry import (
+from skitter.celery.jobs import (
     count_pumps,
     is_over,
     read_spec,
@@ -27,23 +27,22 @@ from skitter.celery.registry import (
     unregister_if_over,
     unregister_job,
 )
-from skitter.engine.liveness import find_dead, reclaim
+from skitter.crawl.plan import REQUESTS_PER_WORKER
+from skitter.crawl.supervisor import STOP_S, TICK_S
+from skitter.engine.leases import find_dead, reclaim
 from skitter.errors import JobClosed, JobMissing
-from skitter.fleet.plan import REQUESTS_PER_WORKER
-from skitter.fleet.supervisor import STOP_S, TICK_S
-from skitter.frontier.admin.log import log, read_log
-from skitter.frontier.admin.pumps import issue_permits, lane_of, pump_slots, void_permits
-from skitter.frontier.admin.workers import heartbeats, live_workers, wanted_workers
+from skitter.frontier.records.drivers import issue_permits, lane_of, pump_slots, void_permits
+from skitter.frontier.workers import heartbeats, live_workers, log, read_log, wanted_workers
 from skitter.model import State
-from skitter.report import some
+from skitter.observe.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skitter.celery.registry import JobSpec
+    from skitter.celery.jobs import JobSpec
     from skitter.celery.runtime import Runtime
-    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
     from skitter.model import Lane, Stats
 
 

@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.celery.config import MIN_SECRET_CHARS, OUTPUT, SECRET, SPIDERS, output_name
-from skitter.celery.registry import JobSpec
+from skitter.celery.jobs import JobSpec
+from skitter.embedded.home import EmbeddedServer, disk_errors, prepare
 from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
 from skitter.settings import FetchOptions
-from skitter.settings.config import overlaid
+from skitter.settings.tables import overlaid
 from skitter.spider.load import names_a_file, split_target
 from skitter.trust import read_or_make
-from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skitter.celery.config import CelerySettings
-    from skitter.celery.registry import JobSpec
+    from skitter.celery.jobs import JobSpec
     from skitter.settings import Settings
 
 

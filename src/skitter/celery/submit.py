@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypedDict
 import msgspec
 
 from skitter.app import open_crawl
-from skitter.celery.output import claim_output
-from skitter.celery.registry import (
+from skitter.celery.jobs import (
     LEASE_S,
     MAX_PUMPS,
     SINGLE_PAGE,
@@ -28,14 +27,16 @@ from skitter.celery.registry import (
     register_if_absent,
     register_job,
 )
+from skitter.celery.pump import claim_output
 from skitter.celery.results import sign_task, to_json
 from skitter.celery.revoke import limits_of
 from skitter.celery.scheduling import schedule
 from skitter.celery.security import check_out, is_signed
+from skitter.engine.assembly import has_plain_pages
 from skitter.errors import BadOption, JobMissing, UsageError
-from skitter.frontier.admin.callback import reset_callback
-from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import feed
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.drivers import reset_callback
 from skitter.model import Added, Request
 from skitter.settings import (
     FetchOptions,
@@ -50,10 +51,8 @@ from skitter.settings import (
     resolve,
 )
 from skitter.spider import load_spider
-from skitter.spider.rounds import visit_again
-from skitter.spider.seeding import offer_seeds
+from skitter.spider.seeding import offer_seeds, visit_again
 from skitter.urls import identify
-from skitter.worker.assembly import has_plain_pages
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -18,7 +18,7 @@ from kombu.exceptions import EncodeError, OperationalError
 from skitter.celery import pump, reduce, submit
 from skitter.celery.broker import publishing
 from skitter.celery.config import EAGER, HARD_LIMIT_S, SOFT_LIMIT_S, destination
-from skitter.celery.registry import QUEUED, TASK, task_meta
+from skitter.celery.jobs import QUEUED, TASK, task_meta
 from skitter.celery.results import to_json
 from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
 from skitter.celery.runtime import runtime_of
@@ -34,7 +34,7 @@ from skitter.celery.submit import (
     check_urls,
 )
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError, UsageError
-from skitter.frontier.admin.control import read_birth
+from skitter.frontier.control import read_birth
 from skitter.model import Request
 from skitter.redact import redact_headers
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli import garbage
-from skitter.cli.neighbours import give_way
+from skitter.cli import tuning
+from skitter.cli.tuning import give_way
+from skitter.crawl.printed import Output
 from skitter.errors import JobMissing, ServerStopped, SkitterError, UsageError
-from skitter.fleet.output import Output
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.client import MARK, client_name
-from skitter.logs import open_log
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.endpoints import MARK, client_name
+from skitter.observe.logs import open_log
 from skitter.settings import WorkerConfig, find_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from skitter.frontier.connection import Server
+    from skitter.engine.loop import Worker
     from skitter.frontier.frontier import Frontier
-    from skitter.worker.loop import Worker
+    from skitter.frontier.transport.connection import Server
 
     Work = Callable[[], Coroutine[None, None, object]]
 
@@ -50,7 +50,7 @@ def main(words: list[str]) -> None:
         work = _worker(job, int(parent), config)
     else:
         work = _loader(job, int(parent), config, transform=rest[1] if rest else "")
-    garbage.begin()
+    tuning.begin()
     with open_log(config.log):
         try:
             uvloop.run(work())
@@ -64,12 +64,12 @@ def _print_progress(text: str) -> None:
 
 
 def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
-    from skitter.engine.collector import tune_collector
+    from skitter.cli.tuning import tune_collector
+    from skitter.engine.assembly import open_worker
+    from skitter.engine.loop import GONE_S
+    from skitter.engine.parts import WorkerOptions
     from skitter.engine.pulse import is_orphan
     from skitter.spider import load_spider
-    from skitter.worker.assembly import open_worker
-    from skitter.worker.loop import GONE_S
-    from skitter.worker.options import WorkerOptions
 
     where = find_server()
     spider = load_spider(config.spider, config.arguments)

@@ -12,12 +12,12 @@ import typer
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli.output import print_progress
+from skitter.cli.show.output import print_progress
 from skitter.errors import BadOption, SkitterError, UsageError
-from skitter.frontier.admin.actions import NewAction, note_action, this_user
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
+from skitter.frontier.records.operators import NewAction, note_action, this_user
+from skitter.frontier.transport.connection import Server
 from skitter.settings import Settings, find_server
 
 T = TypeVar("T")

@@ -23,18 +23,18 @@ from skitter.cli.common import (
 )
 from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
-from skitter.cli.output import print_progress
 from skitter.cli.running import run_plan, supervisor_of
+from skitter.cli.show.output import print_progress
 from skitter.crawl.course import open_plan
 from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, UsageError
-from skitter.fetch.chromium import check_browser
-from skitter.frontier.admin.control import change_options
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.connection import Server
+from skitter.fetch.browser.chromium import check_browser
+from skitter.frontier.control import change_options
 from skitter.frontier.frontier import Frontier
-from skitter.logs import check_log
-from skitter.report import INTERRUPTED
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.connection import Server
+from skitter.observe.logs import check_log
+from skitter.observe.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
 from skitter.urls import fingerprint, identify

@@ -1,4 +1,9 @@
-"""--dashboard: the HTTP server alongside a crawl."""
+"""The HTTP API and the dashboard: serve, and --dashboard alongside a crawl.
+
+The HTTP API and the dashboard: serve.
+
+--dashboard: the HTTP server alongside a crawl.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +15,91 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skitter.app import open_server
-from skitter.cli.neighbours import serving_here
-from skitter.cli.output import print_progress
-from skitter.cli.serve import PORT, missing_server
+from skitter.cli.common import Directory, Redis, on_server, settings
+from skitter.cli.show.output import print_progress, say
+from skitter.cli.tuning import serving_here, tune_collector
 from skitter.engine.pulse import is_orphan
 from skitter.errors import InfrastructureError, UsageError
+from skitter.frontier.transport.connection import Server
 from skitter.settings import Settings, find_server, resolve
 from skitter.trust import spelled
 
 if TYPE_CHECKING:
     import socket
+
+
+PORT = 8765
+
+
+def missing_server() -> UsageError:
+    from skitter.extras import install  # slow to import, and rarely needed
+
+    how = install("server")
+    return UsageError(f"the HTTP server needs Starlette and uvicorn: install them with `{how}`.")
+
+
+async def until_stopped(task: asyncio.Task[None]) -> None:
+    """Wait for Ctrl-C, SIGTERM, or the end of the task."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = PORT,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A host name that browsers use for it; may be repeated."),
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM), for HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on other addresses without TLS.")
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+) -> None:
+    """Serve the HTTP API and the dashboard, until stopped."""
+    try:
+        from skitter.server.serving import Address, listen, serving
+        from skitter.server.site import open_site
+        from skitter.server.webhooks import sending
+    except ImportError:
+        raise missing_server() from None
+    address = Address(host, port, tls_cert, tls_key, tuple(allow_host or ()))
+    address.check(insecure=insecure)
+    listener, where = listen(address), settings(redis, directory)
+    allow = resolve().fetch.allow_hosts
+
+    async def work(server: Server) -> None:
+        known = address.names
+        site, own = await open_site(server, where, allowed_hosts=known, is_tls=address.is_tls)
+        url = address.url(listener)
+        every = "on all addresses; " if address.is_every else ""
+        async with sending(server, allow), serving(site, listener, address) as task:
+            say(f"Serving {url} ({every}Ctrl-C stops it).")
+            if own.is_new and sys.stdout.isatty():  # else it would be in a log for good
+                say(f"Token, shown this once and kept in {own.file}: {own.text}")
+            else:
+                say(f"The token is in {own.file}; `skitter token new` makes others.")
+            say(f"Log a browser in, once: {url}#token={site.keyring.one_time_code()}")
+            sys.stdout.flush()
+            tune_collector()
+            await until_stopped(task)
+
+    with serving_here():
+        on_server(where, work)
+
 
 WithDashboard = Annotated[
     bool, typer.Option("--dashboard", help="Also serve the dashboard, and print its address.")
@@ -81,7 +156,7 @@ def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
 
 
 async def _serve(parent: int) -> None:
-    from skitter.server.running import Address, serving
+    from skitter.server.serving import Address, serving
     from skitter.server.site import open_site
     from skitter.server.webhooks import sending
 
@@ -102,7 +177,7 @@ async def _serve(parent: int) -> None:
 
 def _listen() -> socket.socket:
     """Listen on the usual port, or else on any free one."""
-    from skitter.server.running import Address, listen
+    from skitter.server.serving import Address, listen
 
     try:
         return listen(Address(port=PORT))

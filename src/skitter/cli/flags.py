@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
-from skitter.cli.output import pairs
+from skitter.cli.show.output import pairs
 from skitter.settings import JOB_OPTIONS, JobOptions, Option
 from skitter.settings.sources import FLAGGED, parse_setting
 

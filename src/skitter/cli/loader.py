@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import open_server
-from skitter.engine.figures import Figures
-from skitter.engine.pulse import Pulse, cancel_all
-from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.workers import Vitals
-from skitter.frontier.client import client_name
-from skitter.loading import Loader, open_destination
-from skitter.logs import ClusterLog
+from skitter.crawl.loading import Loader, open_destination
+from skitter.engine.pulse import Figures, Pulse, cancel_all
+from skitter.frontier.jobs import open_job
+from skitter.frontier.transport.endpoints import client_name
+from skitter.frontier.workers import Vitals
+from skitter.observe.logs import ClusterLog
 from skitter.redact import redact
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import os
 import sys
 from io import TextIOWrapper
 
-from skitter.cli import garbage
+from skitter.cli import tuning
 from skitter.disk import NO_ROOM
 from skitter.errors import SkitterError, shorten
 
@@ -19,63 +19,63 @@ from skitter.errors import SkitterError, shorten
 #: in skitter.cli. A command's module is imported when it is called.
 PANELS = {
     "Begin": {
-        "demo": "demo:demo",
-        "new": "new:new",
-        "fetch": "fetch:fetch",
-        "shell": "fetch:shell",
-        "map": "map:map_site",
-        "plan": "plan:plan",
+        "demo": "commands.demo:demo",
+        "new": "commands.project:new",
+        "fetch": "commands.shell:fetch",
+        "shell": "commands.shell:shell",
+        "map": "commands.map:map_site",
+        "plan": "commands.project:plan",
     },
     "Crawl": {
         "run": "crawl:run",
         "crawl": "crawl:crawl",
         "worker": "crawl:worker",
-        "celery": "celery:celery",
-        "load": "load:load_items",
-        "export": "load:export_items",
-        "archive": "archive:group",
-        "replay": "replay:replay",
-        "adopt": "adopt:adopt",
+        "celery": "running:celery",
+        "load": "outputs:load_items",
+        "export": "outputs:export_items",
+        "archive": "commands.archive:group",
+        "replay": "commands.archive:replay",
+        "adopt": "commands.jobs:adopt",
     },
     "Feed and watch": {
-        "push": "jobs:push",
-        "status": "jobs:status",
-        "rejected": "jobs:rejected",
-        "quality": "quality:quality",
-        "metrics": "metrics:metrics",
-        "logs": "workers:logs",
-        "top": "top:top",
-        "hosts": "hosts:hosts",
+        "push": "commands.jobs:push",
+        "status": "commands.jobs:status",
+        "rejected": "commands.jobs:rejected",
+        "quality": "commands.metrics:quality",
+        "metrics": "commands.metrics:metrics",
+        "logs": "commands.workers:logs",
+        "top": "commands.workers:top",
+        "hosts": "commands.metrics:hosts",
     },
     "Steer": {
-        "create": "steer:create",
-        "pause": "steer:pause",
-        "resume": "steer:resume",
-        "drain": "steer:drain",
-        "cancel": "steer:cancel",
-        "purge": "steer:purge",
-        "set": "steer:set_options",
-        "host": "steer:host",
-        "scale": "workers:scale",
-        "schedule": "schedule:group",
-        "webhook": "webhook:group",
+        "create": "commands.steer:create",
+        "pause": "commands.steer:pause",
+        "resume": "commands.steer:resume",
+        "drain": "commands.steer:drain",
+        "cancel": "commands.steer:cancel",
+        "purge": "commands.steer:purge",
+        "set": "commands.steer:set_options",
+        "host": "commands.steer:host",
+        "scale": "commands.workers:scale",
+        "schedule": "commands.automation:group",
+        "webhook": "commands.automation:webhook_group",
     },
     "Check and repair": {
-        "audit": "check:audit_job",
-        "why": "check:explain",
-        "dead": "dead:group",
-        "health": "check:health",
+        "audit": "commands.check:audit_job",
+        "why": "commands.check:explain",
+        "dead": "commands.dead:group",
+        "health": "commands.check:health",
     },
     "Set up": {
-        "config": "config:config",
-        "proxy": "proxy:group",
-        "up": "server:up",
-        "down": "server:down",
-        "trust": "server:trust_directory",
-        "doctor": "server:doctor",
-        "serve": "serve:serve",
-        "token": "token:group",
-        "completion": "completion:completion",
+        "config": "commands.project:config",
+        "proxy": "commands.proxies:group",
+        "up": "commands.server:up",
+        "down": "commands.server:down",
+        "trust": "commands.server:trust_directory",
+        "doctor": "commands.server:doctor",
+        "serve": "dashboard:serve",
+        "token": "commands.automation:token_group",
+        "completion": "group:completion",
     },
 }
 #: System errors about a path that the user should not have named.
@@ -92,11 +92,11 @@ NOT_A_PATH = (
 
 def run() -> None:
     """The entry point."""
-    garbage.hold_off()
+    tuning.hold_off()
     try:
         run_command()
     finally:
-        garbage.leave()
+        tuning.leave()
 
 
 def run_command() -> None:
@@ -132,11 +132,11 @@ def _call(words: list[str]) -> None:
 
         main(words)
     elif "_SKITTER_COMPLETE" in os.environ:
-        from skitter.cli.completion import complete
+        from skitter.cli.group import complete
 
         complete(PANELS)
     elif words == ["--version"]:
-        from skitter.cli.version import show_version
+        from skitter.cli.menu import show_version
 
         show_version()
     elif words in ([], ["--help"]):
@@ -157,7 +157,7 @@ def _show_status(words: list[str]) -> bool:
 
 
 def _print_error(text: str) -> None:
-    from skitter.cli.output import print_error
+    from skitter.cli.show.output import print_error
 
     print_error(text)
 

@@ -1,4 +1,9 @@
-"""`skitter --help`, without importing the commands."""
+"""`skitter --help` and `skitter --version`.
+
+`skitter --help`, without importing the commands.
+
+`skitter --version`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import sys
 from textwrap import fill, wrap
 
 from skitter.cli.lines import LINES
+from skitter.errors import SkitterError
 
 ABOUT = "A distributed web-scraping system in which every URL is accounted for."
 NOTE = (
@@ -46,3 +52,25 @@ def _width() -> int:
 
 def _is_colourful() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def show_version() -> None:
+    """Skitter, Python, and the server that a crawl here would start."""
+    import platform
+
+    from skitter import __version__
+
+    rows = {"Skitter": __version__, "Python": platform.python_version(), "server": _server()}
+    sys.stdout.write("".join(f"{name:8} {value}\n" for name, value in rows.items()))
+
+
+def _server() -> str:
+    from skitter.embedded.program import VARIABLE, examine_binary
+
+    try:
+        found = examine_binary()
+    except SkitterError as error:
+        return f"none: {error}"
+    where = f", {found.path} ({VARIABLE})" if os.environ.get(VARIABLE) else ""
+    preloaded = f", with {found.preload}" if found.preload else ""
+    return f"{found.name} {found.version}{where}{preloaded}"

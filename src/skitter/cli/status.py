@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skitter.app import open_server
-from skitter.cli import garbage
-from skitter.cli.output import (
+from skitter.cli import tuning
+from skitter.cli.show.output import (
     emit_json,
     emit_line,
     grid,
@@ -17,20 +17,20 @@ from skitter.cli.output import (
     say,
     waiting_for,
 )
-from skitter.frontier.admin.warnings import LATE_S
-from skitter.frontier.sync import pause, run_sync
+from skitter.crawl.watch import Watcher
+from skitter.frontier.records.health import LATE_S
+from skitter.frontier.transport.sync import pause, run_sync
+from skitter.observe.report import duration, excluded, some
 from skitter.redact import redact
-from skitter.report import duration, excluded, some
 from skitter.settings import find_server
-from skitter.watch import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skitter.frontier.admin.workers import Machine
+    from skitter.crawl.watch import Overview
+    from skitter.frontier.workers import Machine
     from skitter.model import Stats
     from skitter.settings import Settings
-    from skitter.watch import Overview
 
 EVERY_S = 2.0
 _KINDS = {"celery": "celery pump", "scrapy": "scrapy node"}
@@ -205,6 +205,6 @@ def show_plainly(words: Sequence[str]) -> bool:
         return False
     if given["directory"] is not None:
         given["directory"] = Path(given["directory"])
-    garbage.begin()
+    tuning.begin()
     show_status(jobs[0] if jobs else None, **given)
     return True

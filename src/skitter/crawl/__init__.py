@@ -1,9 +1,17 @@
-"""A crawl from its seeds to its report.
+"""A crawl from its seeds to its report, and the processes on this machine that make it.
 
-plan      what to crawl, with which settings
-course    how a crawl begins and ends, whichever engine runs it
-script    a crawl in this process: `spider.run()`
-reasons   what went wrong, and how often
-routes    what each proxy delivered
-replicas  what is waited for while no replica confirms
+It starts processes and never imports what they run: a worker that crashes its
+interpreter harms no other. All its state is on the server or in the command line.
+
+children    Child processes, and the pool of those that fetch pages
+course      How a crawl begins and ends, whichever engine runs it
+findings    What went wrong in a crawl, and handlers that found nothing
+loading     A job's loader: opens its output, stores items there
+plan        What to crawl, whether that can begin, and with how many workers
+printed     What child processes print: to a file, and from there to the terminal
+replay      Handlers on kept pages: a crawl whose web is the archive
+replicas    URLs that count only once a replica has them: what a caller waits for, and what to do
+script      Crawls from scripts and notebooks, and what they stored
+supervisor  Runs a pool of workers and a loader until the crawl is over
+watch       What is shown of a job
 """

@@ -11,30 +11,28 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
-from skitter.crawl.hosts import check_hosts
-from skitter.crawl.reasons import dead_reasons, vanished
+from skitter.crawl.findings import Yields, dead_reasons, describe_idle, describe_unmatched, vanished
+from skitter.crawl.loading import OpenSink, open_destination
+from skitter.crawl.plan import check_hosts
 from skitter.crawl.replicas import explained
-from skitter.crawl.yields import Yields, describe_idle, describe_unmatched
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
-from skitter.frontier.admin.dead import unfetched
-from skitter.frontier.admin.handled import read_handled
-from skitter.frontier.admin.jobs import is_fed, open_job, purge_job
-from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.traps import held_shapes
-from skitter.loading import OpenSink, open_destination
+from skitter.frontier.dead import unfetched
+from skitter.frontier.jobs import is_fed, open_job, purge_job
+from skitter.frontier.records.health import find_bad, read_handled
+from skitter.frontier.sites.learned import held_shapes
 from skitter.model import State, Stats
+from skitter.observe.report import CrawlResult, Written, some
 from skitter.redact import redact, shown
-from skitter.report import CrawlResult, Written, some
 from skitter.sinks import Destination, SinkBusy
-from skitter.spider.intent import wants_items
 from skitter.spider.seeding import offer_seeds
+from skitter.spider.source import wants_items
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from skitter.crawl.plan import Plan
-    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
     from skitter.settings import Layout
 
 Progress = Callable[[str], None]
@@ -54,7 +52,7 @@ class Crawl:
     began: float
     since_s: float  # the same moment on the server's clock
     lost: int  # items that were in a deleted file
-    handled_before: Counter[str]  # frontier/admin/handled.py
+    handled_before: Counter[str]  # frontier/records/health.py
 
     async def find_bad(self) -> list[str]:
         """What is wrong with the items of this crawl."""
@@ -71,7 +69,7 @@ class Crawl:
         ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
         if (archive := self.plan.config.archive).keep:
-            from skitter.engine.archived import settle  # an extra
+            from skitter.engine.keeping import settle  # an extra
 
             await settle(frontier, archive.folder)
         yields = await self.yields()

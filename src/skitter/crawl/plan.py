@@ -1,16 +1,30 @@
-"""What to crawl, with which settings."""
+"""What to crawl, whether that can begin, and with how many workers.
+
+What to crawl, with which settings.
+
+Whether the hosts of the start URLs exist, before a crawl begins.
+
+How many workers there should be. Pure.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from skitter.errors import NAMES_AWAY, NOT_FOUND, HostNotFound
+from skitter.fetch.http.guard import Resolver, authority_of, is_address, is_no_such_name
 from skitter.settings import WorkerConfig
+from skitter.settings.fetch import outbound_of
 from skitter.spider.sitemap import check_sitemap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skitter.settings import Config, Settings
     from skitter.spider import Spider
 
@@ -96,3 +110,111 @@ class Plan:
             archive=self.config.archive,
             log=self.config.log,
         )
+
+
+LOOK_S = 2.0
+AT_MOST = 20
+
+
+async def check_hosts(plan: Plan, progress: Callable[[str], None]) -> None:
+    """Raise HostNotFound if none of them exists; name those that do not, and a name server that
+    does not answer: then the crawl waits for it."""
+    names = _names(plan)
+    resolver = Resolver()
+    try:
+        said = await asyncio.gather(*(_look_up(resolver, name) for name in names))
+    finally:
+        await resolver.close()
+    missing = [name for name, problem in zip(names, said, strict=True) if problem == NOT_FOUND]
+    if missing and len(missing) == len(names):
+        raise HostNotFound(names[missing[0]], ", ".join(missing))
+    for name in missing:
+        progress(f"{NOT_FOUND}{name}")
+    if names and set(said) == {NAMES_AWAY}:
+        progress(f"{NAMES_AWAY}: the crawl waits for it.")
+
+
+def _names(plan: Plan) -> dict[str, str]:
+    """Each name that workers here will look up, with a URL. Empty: there may be others."""
+    spider, config = plan.spider, plan.config
+    is_listed = isinstance(spider.start, list | tuple | set | frozenset)
+    is_local = plan.engine is Engine.PROCESSES and not config.archive.offline
+    if not is_local or plan.keep_alive or config.proxies or not is_listed:
+        return {}
+    outbound = outbound_of(config.fetch.proxy, os.environ)
+    urls = [seed.url for seed in spider.known_seeds]
+    if outbound and any(outbound.proxy_for(url) for url in urls):
+        return {}
+    found = {authority_of(url).name: url for url in urls}
+    names = {name: url for name, url in found.items() if not is_address(name)}
+    # Many, or some that need no look-up: then one that is missing is a dead letter like any other.
+    return names if len(names) == len(found) <= AT_MOST else {}
+
+
+async def _look_up(resolver: Resolver, name: str) -> str:
+    """What is wrong; empty: nothing, or it takes long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            try:
+                await resolver.resolve(name)
+            except (OSError, UnicodeError) as error:
+                return NOT_FOUND if is_no_such_name(error) else NAMES_AWAY
+    return ""
+
+
+#: A worker is worth starting for this many requests.
+REQUESTS_PER_WORKER = 100
+#: Anyone who can write to the server can ask for workers; more than this would overload a machine.
+ALWAYS_ALLOWED, PER_CORE = 32, 8
+BUSY, IDLE = 0.9, 0.5  # share of the machine's CPU time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The input of automatic scaling."""
+
+    cores: int
+    waiting: int  # requests pending, delayed or leased
+    cpu_share: float  # 0 to 1, of the whole machine
+
+
+def bounded(requested: int, cores: int) -> int:
+    """A number from the server, capped at what this machine can run."""
+    return min(requested, max(ALWAYS_ALLOWED, PER_CORE * cores))
+
+
+def wanted_processes(requested: int | None, current: int, load: Load) -> int:
+    """The number requested, if any; None means automatic, by queue depth and CPU.
+
+    At most two per core, no more than the queue is worth, adding one at a time.
+    """
+    if requested is not None:
+        return requested
+    worth = max(1, -(-load.waiting // REQUESTS_PER_WORKER))
+    limit = min(2 * load.cores, worth)
+    if current > limit:
+        return limit
+    if current < limit and (current < load.cores or load.cpu_share < IDLE):
+        return current + 1
+    if current > load.cores and load.cpu_share > BUSY:
+        return current - 1
+    return max(1, current)
+
+
+def restart_after_s(deaths_in_a_row: int) -> float:
+    """A process that keeps dying is restarted at growing intervals."""
+    return min(30.0, 0.5 * 2.0 ** min(deaths_in_a_row, 10)) if deaths_in_a_row else 0.0
+
+
+#: The exit code for a mistake that a restart would only repeat.
+USAGE = 2
+#: Give up after this many failures in a row before the process ever reported.
+GIVE_UP_AFTER = 5
+
+
+def is_hopeless(code: int, *, heard: bool, in_a_row: int) -> bool:
+    """Whether a process can never start. One that reported to the server has started: however it
+    ends later, and however often, it does not end the fleet."""
+    if heard or code < 0:
+        return False
+    return code == USAGE or (code == 1 and in_a_row >= GIVE_UP_AFTER)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from skitter.errors import ServerUnreachable
-from skitter.frontier.replication import MISSING
+from skitter.frontier.transport.sync import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

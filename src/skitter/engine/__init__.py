@@ -1,17 +1,22 @@
-"""The core shared by our workers, Celery pumps and Scrapy nodes, whatever their process model.
+"""The engine: leases requests, makes an attempt at each, sends the outcomes.
 
-stages/     the way of a page: one file per stage, in one list
-attempt     one request: runs its stages until there is an outcome
-parts       what the stages of a worker share
-visit       the state of one attempt
-verdict     what to do with a response or an error; pure
-redirects   the request that a redirect asks for, and what another origin may see of it; pure
-outcomes    how an attempt ended
-memory      links the frontier is known to have: most cost a look-up, not a call
-outbox      results on their way to the server; each stays until the server has it
-departures  when a request may leave, and reporting when it did
-leases      which leases are on their last chance, and which were lost
-quality     what handlers find, counted until the next heartbeat
-liveness    which processes run, and giving back what dead ones held
-watchdog    ends a process that hangs
+Our workers, Celery pumps and Scrapy nodes share it, whatever their process model.
+
+assembly    A worker and its parts, opened from a spider and its configuration
+attempt     One attempt at a request: its stages, one after the other, until there is an outcome
+caches      What a worker keeps of what the fleet shares: robots.txt, sessions
+delivery    Outcomes of attempts, sent to the frontier in batches
+departures  Departures: when a request may leave, and reporting when it did
+keeping     Keeps the pages of a worker: before they are completed, and in the index afterwards
+leases      Leases in hand, and those that dead processes held
+loop        One process: keep N attempts going, send what comes of them, stop cleanly
+outbox      Results on their way to the server, and links that it is known to have
+parts       What a worker is given: its options, and what its stages share
+proxies/    Routes: how requests leave, and which one is best
+pulse       The pulse of a process: heartbeats, its log, and what it counted meanwhile
+rendering   Fetch a page or render it, as its handler wants or the page needs
+stages/     The way of a page: the list of its stages, each a file here
+verdict     The verdict: what becomes of a request
+visit       Visit: the state of one attempt, and how it ended
+watchdog    Processes that hang, and lines that block the event loop
 """

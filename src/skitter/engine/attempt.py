@@ -6,10 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from skitter.engine.departures import TooEarly
-from skitter.engine.outcomes import AGAIN, OUTCOMES, Returned
 from skitter.engine.stages import bind
 from skitter.engine.verdict import Retry, judge_error
-from skitter.engine.visit import Visit
+from skitter.engine.visit import AGAIN, OUTCOMES, Returned, Visit
 from skitter.errors import (
     NAMES_AWAY,
     FetchError,
@@ -21,13 +20,13 @@ from skitter.errors import (
     SpiderError,
 )
 from skitter.spider.hooks import run_hooks
-from skitter.spider.source_line import trace
+from skitter.spider.source import trace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
+    from skitter.engine.visit import Outcome
     from skitter.model import Lease
 
     Hook = Callable[..., Awaitable[Any]]

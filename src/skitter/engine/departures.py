@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skitter.domains import host_of, host_without_port, is_address
 from skitter.errors import SkitterError
-from skitter.frontier.admin.control import set_slot
-from skitter.frontier.pace import Departure, Granted, Trip
-from skitter.frontier.turns import Place, begin_rest, give_back, take_turn
-from skitter.frontier.wire import ms
+from skitter.frontier.control import set_slot
+from skitter.frontier.delays import Departure, Granted, Trip
+from skitter.frontier.sites.hosts import Place, begin_rest, give_back, take_turn
+from skitter.frontier.transport.wire import ms
 from skitter.model import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skitter.fetch.resolver import Resolver
+    from skitter.fetch.http.guard import Resolver
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
 

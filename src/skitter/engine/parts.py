@@ -1,33 +1,68 @@
-"""Parts: what the stages of one worker share."""
+"""What a worker is given: its options, and what its stages share.
+
+How one worker process runs.
+
+Parts: what the stages of one worker share.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path  # noqa: TC003 - the options read it
+from typing import TYPE_CHECKING, Any, Self
 
-from skitter.engine.adaptive import Adaptive
-from skitter.engine.memory import RequestMemory
-from skitter.engine.rendering import BrowserFetcher
-from skitter.engine.robots_cache import RobotsCache
-from skitter.engine.session_store import SessionStore
+from skitter.engine.caches import RobotsCache, SessionStore
+from skitter.engine.outbox import RequestMemory
+from skitter.engine.rendering import Adaptive, BrowserFetcher
 from skitter.engine.verdict import Policy
-from skitter.fetch.guard import Guard
-from skitter.metrics.recorder import Recorder
-from skitter.settings import WorkerConfig
-from skitter.tracing import Spans
+from skitter.fetch.http.guard import Guard
+from skitter.model import Lane  # noqa: TC001 - and this
+from skitter.observe.logs import Spans
+from skitter.observe.metrics import Recorder
+from skitter.settings import WorkerConfig, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.engine.departures import Departures
-    from skitter.fetch.client import Fetcher
-    from skitter.fetch.render import Renderer
+    from skitter.fetch.browser.render import Renderer
+    from skitter.fetch.http.fetcher import Fetcher
     from skitter.frontier.frontier import Frontier
     from skitter.model import Request
     from skitter.settings import Limits, SessionPool
     from skitter.spider.scope import Allowed, Refused
     from skitter.spider.spider import Spider
+
+
+#: Leases are this much longer in the browser lane: pages are slow and expensive there.
+BROWSER_LEASES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions(Workers):
+    """The configured options, and how this process runs."""
+
+    parent: int | None = None  # the supervisor's pid: without it, we stop
+    keep_alive: bool = False  # stay when the crawl has finished or was removed, for what comes next
+    stuck_log: Path | None = None  # where the watchdog writes its stacks; None: stderr
+    for_s: float | None = None  # lease for this long, then finish up; None: until it is over
+    kind: str = "worker"  # what heartbeats call it
+    watch_signals: bool = True  # not in a thread, nor where others handle signals
+    #: The lanes it serves, and how many pages at a time; empty: plain HTTP, `concurrency`.
+    lanes: dict[Lane, int] = field(default_factory=dict)
+
+    @property
+    def serves(self) -> dict[Lane, int]:
+        return self.lanes or {"": self.concurrency}
+
+    def lease_in_s(self, lane: Lane) -> float:
+        return self.lease_s * BROWSER_LEASES if lane == "browser" else self.lease_s
+
+    @classmethod
+    def of(cls, config: WorkerConfig, **run: Any) -> Self:
+        configured = {one.name: getattr(config.workers, one.name) for one in fields(Workers)}
+        return cls(**{**configured, "keep_alive": config.keep_alive, **run})
 
 
 @dataclass

@@ -1,24 +1,157 @@
-"""The verdict: what becomes of a request, given how its attempt went. No I/O, no clock."""
+"""The verdict: what becomes of a request. Pure.
+
+Block pages: what a bot guard sends instead of the page. Pure, and cheap where it matters.
+
+A mark must not occur on ordinary pages behind the same guard: a site behind Cloudflare or DataDome
+has their scripts on every page, and a login form may have a captcha.
+
+The request that a redirect asks for, and what of it another origin may see. Pure.
+
+As in browsers (RFC 9110 15.4), it is a GET without a body after 303, and after 301 and 302 to a
+POST. Unlike in browsers, headers and bodies contain somebody's keys, and a stranger says where they
+go. So beyond the origin (scheme, host and port) it was made for, a request is a GET or HEAD without
+a body, with only headers that say what we accept; or it is not sent at all.
+
+The verdict: what becomes of a request, given how its attempt went. No I/O, no clock.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from skitter.engine.blocks import blocker_of
-from skitter.engine.redirects import way_to, why_not_sent
+import msgspec
+
 from skitter.errors import ConnectRefused, shorten
-from skitter.fetch.retry_after import retry_after_s
-from skitter.frontier.delay import Incident
+from skitter.fetch.http.exchange import retry_after_s
+from skitter.frontier.delays import Incident
 from skitter.spider.run import HandlerError
 from skitter.spider.sitemap import SITEMAP, may_be_missing
-from skitter.urls import join
+from skitter.urls import join, origin_of
 
 if TYPE_CHECKING:
     from skitter.errors import SkitterError
     from skitter.model import Request, Response
+
+
+#: Statuses that guards use; these responses are always searched.
+SUSPICIOUS: Final = frozenset({202, 401, 403, 405, 406, 418, 429, 503})
+#: Any other page is searched only if it is this small: block pages are short, and pages of
+#: ordinary size must not pay for them.
+SMALL_BYTES: Final = 4 * 1024
+LARGE_BYTES: Final = 256 * 1024
+
+#: Header, text in its value, name of the guard.
+_HEADERS: Final = (
+    ("cf-mitigated", "challenge", "Cloudflare"),
+    ("x-amzn-waf-action", "", "AWS WAF"),
+    ("x-datadome", "protected", "DataDome"),
+)
+#: Marks of a block page, in any response.
+_MARKS: Final = (
+    (b"_cf_chl_opt", "Cloudflare"),
+    (b"<title>Just a moment...</title>", "Cloudflare"),
+    (b"captcha-delivery.com", "DataDome"),
+    (b"px-captcha", "PerimeterX"),
+    (b"Incapsula incident ID", "Imperva"),
+    (b"Pardon Our Interruption", "Imperva"),
+    (b"errors.edgesuite.net", "Akamai"),
+    (b"awsWafCookieDomainList", "AWS WAF"),
+    (b"unusual traffic from your", "Google"),
+)
+#: Marks that ordinary pages have too; they mean a block only with a suspicious status.
+_HINTS: Final = (
+    (b"hcaptcha.com", "hCaptcha"),
+    (b"www.google.com/recaptcha", "reCAPTCHA"),
+    (b"challenges.cloudflare.com", "Cloudflare"),
+    (b"/cdn-cgi/styles/cf.errors", "Cloudflare"),
+    (b"_Incapsula_Resource", "Imperva"),
+    (b"Reference&#32;&#35;", "Akamai"),
+)
+
+
+def blocker_of(response: Response) -> str | None:
+    """Who blocks us, if this is a block page."""
+    suspicious = response.status in SUSPICIOUS
+    if len(response.body) > (LARGE_BYTES if suspicious else SMALL_BYTES):
+        return None
+    if not suspicious and response.status != 200:
+        return None
+    if suspicious and (name := _by_header(response)):
+        return name
+    if "html" not in (response.header("content-type") or "html"):
+        return None
+    marks = _MARKS + _HINTS if suspicious else _MARKS
+    return next((name for mark, name in marks if mark in response.body), None)
+
+
+def _by_header(response: Response) -> str | None:
+    for header, words, name in _HEADERS:
+        value = response.header(header)
+        if value is not None and words in value:
+            return name
+    return None
+
+
+CONDITIONAL = frozenset({"if-none-match", "if-modified-since"})
+#: The only ones that cross origins: a list of secret ones would miss the next X-Api-Key.
+SAFE_HEADERS: Final = frozenset(
+    {"accept", "accept-encoding", "accept-language", "cache-control", "pragma", "user-agent"}
+)
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+#: Key of `Request.meta`.
+REDIRECTED_FROM: Final = "_redirected_from"
+
+
+def way_to(request: Request) -> list[str]:
+    """The URLs whose redirects led here, the first one first."""
+    way = request.meta.get(REDIRECTED_FROM, [])
+    return way if isinstance(way, list) else []
+
+
+def redirected(request: Request, url: str, *, status: int) -> Request:
+    """The request that a redirect asks for."""
+    changes: dict[str, Any] = {
+        "url": url,
+        "meta": request.meta | {REDIRECTED_FROM: [*way_to(request), request.url]},
+    }
+    if _becomes_get(request.method, status):
+        changes |= {"method": "GET", "body": b""}
+    if request.visited:  # the ETag and date are the old page's
+        kept = request.headers.items()
+        changes["headers"] = {name: value for name, value in kept if name not in CONDITIONAL}
+        changes["visited"] = None
+    if not _is_same_origin(request.url, url):
+        changes["headers"] = _safe(request.headers)
+    return msgspec.structs.replace(request, **changes)
+
+
+def why_not_sent(request: Request, url: str, *, status: int) -> str | None:
+    """Why a redirect is not followed: it would send more than a GET to another origin."""
+    if _becomes_get(request.method, status) or _is_same_origin(request.url, url):
+        return None
+    if request.method in SAFE_METHODS and not request.body:
+        return None
+    what = "body" if request.body else request.method
+    return f"{status} redirect to {origin_of(url)}: its {what} is not sent to another origin"
+
+
+def _becomes_get(method: str, status: int) -> bool:
+    return (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
+
+
+def _is_same_origin(old: str, new: str) -> bool:
+    """Also true for the same host under https: what was sent in the clear is safer there."""
+    before, after = origin_of(old), origin_of(new)
+    upgraded = before is not None and before.replace("http://", "https://", 1) == after
+    return before == after or upgraded
+
+
+def _safe(headers: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() in SAFE_HEADERS}
+
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 #: Statuses that may change later: overload, maintenance, races. RFC 9110, RFC 6585.
@@ -37,7 +170,7 @@ class Policy:
 
     max_redirects: int = 10
     longest_rest_s: float = 3600.0
-    handler_tries: int = 2  # for errors that may pass: spider/passing.py
+    handler_tries: int = 2  # for errors that may pass: spider/quota.py
     blocked_rest_s: float = 60.0  # for a host that shows a block page
     has_routes: bool = False  # several: one may get what another is denied
     accept: tuple[str, ...] = ()  # content types such as text/*; empty: all

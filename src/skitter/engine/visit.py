@@ -1,17 +1,24 @@
-"""Visit: the state of one attempt, shared by its steps."""
+"""Visit: the state of one attempt, and how it ended.
+
+How an attempt ended: completed, retried, buried, or returned.
+
+Visit: the state of one attempt, shared by its steps.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from skitter.engine.outcomes import Buried, Completed, Retried
+import msgspec
+
 from skitter.engine.verdict import Bury, Follow, Retry, is_refusal
-from skitter.frontier.pages import REDIRECT, page_facts
-from skitter.frontier.wire import ms
-from skitter.model import Completion, Failure, Feedback
+from skitter.errors import SkitterError
+from skitter.frontier.sites.learned import REDIRECT, page_facts
+from skitter.frontier.transport.wire import ms
+from skitter.model import Completion, Failure, Feedback, Lease, Response
 from skitter.spider.run import HandlerError, HandlerOutput
 
 if TYPE_CHECKING:
@@ -19,12 +26,73 @@ if TYPE_CHECKING:
 
     from skitter.engine.departures import Gate
     from skitter.engine.verdict import Verdict
-    from skitter.errors import SkitterError
-    from skitter.fetch.client import Leave
+    from skitter.fetch.http.fetcher import Leave
     from skitter.fetch.session import Session
-    from skitter.model import Lease, Request, Response
-    from skitter.page import Page
+    from skitter.model import Request
+    from skitter.spider.page import Page
     from skitter.spider.scope import Refused
+
+
+#: How long a page waits while no name can be looked up.
+WAIT_S = 5.0
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """What on_error hooks are told of a failed attempt."""
+
+    error: SkitterError
+    response: Response | None = None
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """The page is done. Without `output` its handler did not run: the page is a redirect, with its
+    target as the only link, or `skipped` says why."""
+
+    completion: Completion
+    output: HandlerOutput | None = None
+    skipped: str = ""
+    record: Any = None  # skitter.archive.record.Record: the response to keep
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """The request is retried later."""
+
+    failure: Failure
+    blocked: bool = False  # by a block page
+    handler: str = ""  # that failed
+    cause: Cause | None = None  # None: no hook wants to know
+
+
+class Buried(msgspec.Struct, frozen=True):
+    """The request becomes a dead letter."""
+
+    failure: Failure
+    handler: str = ""
+    cause: Cause | None = None
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """Its turn has not come yet: the request goes back unchanged."""
+
+    lease: Lease
+    waits: bool = False  # for WAIT_S
+
+
+Outcome = Completed | Retried | Buried | Returned
+OUTCOMES: Final = (Completed, Retried, Buried, Returned)  # faster to check
+
+
+class Again(msgspec.Struct, frozen=True):
+    """No outcome yet: the visit has another request to send."""
+
+
+AGAIN: Final = Again()
+
+
+def lease_of(outcome: Outcome) -> Lease:
+    if isinstance(outcome, Completed):
+        return outcome.completion.lease
+    return outcome.lease if isinstance(outcome, Returned) else outcome.failure.lease
 
 
 @dataclass(slots=True)

@@ -1,9 +1,16 @@
-"""The watchdog ends a process that hangs, and shows where it hung.
+"""Processes that hang, and lines that block the event loop.
+
+The watchdog ends a process that hangs, and shows where it hung.
 
 A page may keep the parser busy for hours with the interpreter's lock held, so no Python code of
-ours can step in; nor can it when a handler blocks. (fetch/nesting.py catches the simple cases
+ours can step in; nor can it when a handler blocks. (fetch/html/markup.py catches the simple cases
 beforehand.) faulthandler's timer is a C thread: it prints the stack of every thread and ends the
 process. The leases come back with a loss counted; after a few, the page at fault is buried.
+
+Finds the line of user code that blocks the event loop, and with it every page of its worker.
+
+A thread looks at the loop's stack when the loop has not ticked for a while. Two looks in a row must
+find user code: on a busy machine, a process may stand still for other reasons.
 """
 
 from __future__ import annotations
@@ -12,14 +19,19 @@ import asyncio
 import faulthandler
 import os
 import sys
+import threading
+import time
+import traceback
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from skitter.spider.source import SourceLine, line_of_stack
 from skitter.trust import open_append
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
 
 LOOK_S = 1.0
 #: They share the one timer of this process: several pumps or crawlers may run in it.
@@ -71,3 +83,65 @@ async def watch(stuck_s: float, file: Path | None = None) -> None:
     """Watch the event loop this runs in, forever."""
     with Watchdog(stuck_s, file) as watchdog:
         await watchdog.run()
+
+
+SLOW_S: Final = 1.0
+STALL_LOOK_S: Final = 0.5
+MAX_LINES: Final = 100
+#: How the sentence begins: crawl/findings.py shows it while the crawl runs.
+BLOCKING: Final = "a handler blocks: "
+
+
+class Stalls:
+    """Watches the event loop of the thread that creates it; `say` gets a sentence per line."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say, self._thread_id = say, threading.get_ident()
+        self._ticked_at = time.monotonic()
+        self._seen: tuple[float, SourceLine] | None = None  # in which stall, where
+        self._sure = False
+        self._said: set[tuple[str, int]] = set()
+        self._ended = threading.Event()
+
+    async def run(self) -> None:
+        """Forever."""
+        watcher = threading.Thread(target=self._watch, name="skitter-stalls", daemon=True)
+        watcher.start()
+        try:
+            while True:
+                self._tick(time.monotonic())
+                await asyncio.sleep(STALL_LOOK_S / 2)
+        finally:
+            self._ended.set()
+
+    def _tick(self, now: float) -> None:
+        """The loop goes on: only now is it known how long it stood still."""
+        seen, sure, stood_s = self._seen, self._sure, now - self._ticked_at
+        self._ticked_at, self._seen, self._sure = now, None, False
+        if seen is None or not sure:
+            return
+        line = seen[1]
+        if (line.file, line.line) in self._said or len(self._said) >= MAX_LINES:
+            return
+        self._said.add((line.file, line.line))
+        self._say(
+            f"{BLOCKING}{line} held up every page of its worker for {stood_s:.1f} s. Await it, or "
+            "move it to a thread: `await asyncio.to_thread(...)`."
+        )
+
+    def _watch(self) -> None:
+        while not self._ended.wait(STALL_LOOK_S):
+            at = self._ticked_at
+            if time.monotonic() - at > SLOW_S:
+                self._look(at)
+
+    def _look(self, at: float) -> None:
+        frame = sys._current_frames().get(self._thread_id)
+        stack = [(one.f_code.co_filename, number) for one, number in traceback.walk_stack(frame)]
+        line = line_of_stack(reversed(stack)) if frame else None
+        if line is None or self._ticked_at != at:
+            return
+        if self._seen is None or self._seen[0] != at:
+            self._seen = at, line
+        else:
+            self._sure = True

@@ -1,12 +1,18 @@
-"""Fetching pages: one exchange per call, with limits on all outside input."""
+"""Fetching pages: one exchange per call, with limits on all outside input.
 
-from skitter.fetch.client import Fetcher, HttpFetcher
-from skitter.fetch.encoding import decode
-from skitter.fetch.guard import Guard
-from skitter.fetch.render import Render, Renderer
-from skitter.fetch.retry_after import retry_after_s
+browser/  Pages rendered by a browser
+html/     Bytes become text and trees, within limits
+http/     One HTTP exchange: clients, and whom they may connect to
+robots    robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
+session   Session: who we are to a site, and the cookies it gave us
+"""
+
+from skitter.fetch.browser.render import Render, Renderer
+from skitter.fetch.html.encoding import decode
+from skitter.fetch.http.exchange import retry_after_s
+from skitter.fetch.http.fetcher import Fetcher, HttpFetcher, StaticFetcher
+from skitter.fetch.http.guard import Guard
 from skitter.fetch.robots import RobotsRules, fetch_robots
-from skitter.fetch.static import StaticFetcher
 from skitter.settings.fetch import FetchOptions, honest_user_agent
 
 __all__ = [

@@ -21,13 +21,13 @@ import msgspec
 from protego import Protego
 
 from skitter.errors import BadURL, FetchError, shorten
-from skitter.fetch.retry_after import retry_after_s
+from skitter.fetch.http.exchange import retry_after_s
 from skitter.model import Request, Response
 from skitter.urls import join, origin_of
 
 if TYPE_CHECKING:
-    from skitter.fetch.client import Fetcher, Leave
-    from skitter.fetch.guard import Guard
+    from skitter.fetch.http.fetcher import Fetcher, Leave
+    from skitter.fetch.http.guard import Guard
 
 MAX_BYTES: Final = 500 * 1024  # RFC 9309 2.5: parse at least this much
 MAX_REDIRECTS: Final = 5  # 2.3.1.2

@@ -8,4 +8,23 @@ Mercator's front and back queues as server structures, and one Lua script per ve
               +---- reap, release --+
 
 Each request is in exactly one of these states; `skitter.frontier.audit` checks it.
+
+absent       Shards that are away: those that answer do not wait for them
+audit/       Checks that every URL of a job is accounted for, and explains where one is and why
+completions  Completions, the links of finished pages, and pages that offer theirs again
+control      Steer a job while it runs: its state, its limits, its hosts
+dead         Dead letters: read them, bring them back, drop them
+delays       When a host's next request is due: its delay, its record, its clocks
+feed         Requests from outside, and links that are kept out
+frontier     The frontier: every URL of a job in exactly one state, one script per verb
+identities   How Scrapy tells pages apart
+items        The items of a job, and the one place where they go
+jobs         Jobs on a server: create, open, list, purge
+offers       Requests, checked and encoded for the scripts that accept them
+records/     Operations on a job for operators and supervisors: control, workers, items
+seen         The seen-set: every fingerprint that a job has seen, in an exact set or a Bloom filter
+sites/       What the fleet knows about sites: hosts, sessions, routes, pages
+totals       A job over all its shards: its options, its state, its counts, its budget
+transport/   Transport: connecting to the server, its keys, and calling scripts on it
+workers      The processes of a job: their heartbeats and their log
 """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skitter.errors import SkitterError
-from skitter.frontier.sync import has_loop
+from skitter.frontier.transport.sync import has_loop
 
 if TYPE_CHECKING:
     import asyncio

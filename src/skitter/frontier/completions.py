@@ -1,21 +1,78 @@
-"""Completions, checked and encoded for complete.lua."""
+"""Completions, the links of finished pages, and pages that offer theirs again.
+
+The links of a finished page, kept so that they can be offered again without fetching it again.
+docs/adr/0011-depth-is-the-shortest-way.md explains why.
+
+Completions, checked and encoded for complete.lua.
+
+Finished pages that offer their links again, at a smaller depth.
+
+Bounded, and safe to interrupt: links are offered before their page is taken off the list, and
+offering one twice changes nothing. If a client is killed in between, another continues.
+"""
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.errors import BadOption, TooBig
+from skitter.errors import BadOption, ServerFull, TooBig, UsageError
 from skitter.frontier.offers import WEIGHT_BYTES, Offer, offer
-from skitter.frontier.outlinks import Outlinks, pack_outlinks
-from skitter.frontier.wire import NOT_PLAIN, encode, pack_feedback
-from skitter.model import Completion, Lease, Request
+from skitter.frontier.transport.wire import NOT_PLAIN, encode, pack_feedback
+from skitter.model import Added, Completion, Lease, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from skitter.frontier.transport.shard import Shard
     from skitter.settings import Layout
+
+
+#: Far more than the links of a page, whatever the server says.
+MAX_BYTES = 64 * 2**20
+#: Deeper than any limit allows: some of the links were refused.
+CUT = 2**31
+
+
+class Outlinks(msgspec.Struct, frozen=True):
+    """What complete.lua stores of a page's links."""
+
+    depth: int  # the page's depth when they were offered
+    reach: int  # how much deeper the deepest link is
+    packed: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[int, list[tuple[int, Request]]]).decode
+
+
+def pack_outlinks(
+    depth: int, offers: Sequence[Offer], again: Sequence[Request], *, is_cut: bool
+) -> Outlinks | None:
+    """Pack the links of a page, those offered and those already known. None: it has none."""
+    links: list[tuple[int, object]] = [(one.priority, msgspec.Raw(one.body)) for one in offers]
+    links += [(one.priority, one) for one in again]
+    if not links:
+        return None
+    deepest = max([one.depth for one in offers] + [one.depth for one in again])
+    reach = CUT if is_cut else max(0, deepest - depth)
+    # Links of one page are similar: even the fastest level shrinks them to a fifth.
+    return Outlinks(depth, reach, zlib.compress(_encode((depth, links)), 1))
+
+
+def open_outlinks(packed: bytes, depth: int) -> list[Request]:
+    """The links, with depths as on a page of that depth. Empty if they cannot be read."""
+    try:
+        before, links = _decode(zlib.decompressobj().decompress(packed, MAX_BYTES))
+    except (ValueError, zlib.error):  # msgspec's errors are ValueErrors
+        return []
+    return [
+        msgspec.structs.replace(link, priority=priority, depth=max(0, depth + link.depth - before))
+        for priority, link in links
+    ]
+
 
 MAX_ITEM_BYTES = 8 * 1024 * 1024
 #: The most links sent with a completion; a page with more sends the rest ahead.
@@ -136,3 +193,58 @@ def completion_rest(sealed: Sequence[Sealed]) -> list[object]:
             args.append(one.outlinks.packed)
         args += one.items
     return args
+
+
+#: Pages at a time, and the number of links after which no further page is begun.
+PAGES, LINKS = 20, 2000
+#: Of packed links per call: a page may have megabytes.
+MAX_OFFER_BYTES = 2**20
+TTL_MS = 5000
+
+
+class _Page(msgspec.Struct, frozen=True):
+    fingerprint: bytes
+    depth: int
+    offers: list[Offer]
+
+
+async def reopen(
+    shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
+) -> int:
+    """Offer the links of some pages again. Returns how many pages; 0: another client does it."""
+    rows = await shard.reopen(limit=PAGES, max_bytes=MAX_OFFER_BYTES, ttl_ms=TTL_MS)
+    if not rows:
+        return 0
+    pages: list[_Page] = []
+    for fp, depth, packed in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
+        if sum(len(page.offers) for page in pages) >= LINKS:
+            break
+        pages.append(_Page(fp, int(depth), _offers(packed, int(depth), layout)))
+    try:
+        answers = await add([one for page in pages for one in page.offers])
+    except ServerFull:
+        return 0  # they stay reopenable until there is room
+    done = []
+    for page in pages:
+        mine, answers = answers[: len(page.offers)], answers[len(page.offers) :]
+        if Added.CLOSED not in mine:
+            done.append((page.fingerprint, str(page.depth), _rest(page, mine)))
+    await shard.reopened(done)
+    return len(pages)
+
+
+def _offers(packed: bytes, depth: int, layout: Layout) -> list[Offer]:
+    offers = []
+    for link in open_outlinks(packed, depth):
+        try:
+            offers.append(offer(link, layout))
+        except UsageError:  # never offered before: it was recognized by its URL
+            continue
+    return offers
+
+
+def _rest(page: _Page, answers: list[Added]) -> str:
+    """The depth limit above which more of its links would go in; empty: all did."""
+    pairs = zip(page.offers, answers, strict=True)
+    refused = [one.depth for one, said in pairs if said is Added.DEEP]
+    return str(min(refused) - 1) if refused else ""

@@ -1,26 +1,174 @@
-"""Adding requests from outside: batches, and the list that other programs may push to."""
+"""Requests from outside, and links that are kept out.
+
+Links kept out of a crawl: counts by kind, and the reasons for the newest ones.
+
+Messages that other programs push to their own key, taken in batches.
+
+A batch is kept until its requests are in the frontier; if the process dies, another takes it over.
+Requests derive their identity from the name of the batch, so a message makes its requests once,
+however often it is read. In a cluster, a key of others may be on any node: the copy of a batch is
+then beside it, in its hash slot.
+
+Adding requests from outside: batches, and the list that other programs may push to.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import uuid
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from skitter.errors import JobClosed, QueueFull, UsageError, shorten
-from skitter.frontier.admin.refusals import Refusal, record_refusals
-from skitter.frontier.keys import feed_key
-from skitter.frontier.options import read_options
-from skitter.frontier.wire import NOT_PLAIN, clip, cut, decode, encode
+from skitter.errors import BadURL, JobClosed, QueueFull, UsageError, shorten
+from skitter.frontier.totals import read_options
+from skitter.frontier.transport.keys import feed_key
+from skitter.frontier.transport.scripts import script
+from skitter.frontier.transport.sync import is_cluster
+from skitter.frontier.transport.wire import NOT_PLAIN, clip, cut, decode, encode, ms
 from skitter.model import Added, Origin, Request
-from skitter.urls import fingerprint
+from skitter.urls import fingerprint, identify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.offers import Offer
+    from skitter.urls import Canonical
+
+
+#: At most this many are kept, and at least the newest half of it. About 300 bytes each.
+KEPT: Final = 10_000
+#: Per call: this keeps the server busy for a millisecond.
+BATCH: Final = 500
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True):
+    """Why a link was not followed."""
+
+    kind: str  # robots, scope, depth, nofollow, ...
+    reason: str
+    found_on: str
+    url: str = ""  # of the link; older releases did not keep it
+
+
+async def record_refusals(frontier: Frontier, refusals: dict[str, Refusal]) -> None:
+    """Record links that were kept out, by URL."""
+    canonical = frontier.layout.canonical
+    rows = [
+        (_fingerprint(url, canonical), one.kind, encode(_shortened(one, url)))
+        for url, one in refusals.items()
+    ]
+    for first in range(0, len(rows), BATCH):
+        await frontier.home.refuse(rows[first : first + BATCH], keep=KEPT)
+
+
+async def newest_refusals(frontier: Frontier) -> list[Refusal]:
+    """The refusals that are still known, in no order: KEPT at most."""
+    keys, found = frontier.home.keys, list[Refusal]()
+    for part in ("new", "old"):
+        for packed in await frontier.server.command("HVALS", keys.key("refused", part)):
+            with suppress(ValueError):  # as below
+                found.append(msgspec.convert(decode(packed), Refusal))
+    return found
+
+
+async def find_refusal(frontier: Frontier, fp: str) -> Refusal | None:
+    """Why a link was kept out; None: it was not, or too long ago."""
+    keys, server = frontier.home.keys, frontier.server
+    for part in ("new", "old"):
+        if packed := await server.command("HGET", keys.key("refused", part), fp):
+            try:
+                return msgspec.convert(decode(packed), Refusal)
+            except ValueError:  # msgspec's errors are ValueErrors
+                return None
+    return None
+
+
+def _fingerprint(url: str, canonical: Canonical) -> str:
+    """The fingerprint that `why` looks up; for an invalid URL, any unique one will do."""
+    try:
+        return fingerprint(identify(url, canonical).canonical)
+    except BadURL:
+        return fingerprint(clip(url))
+
+
+def _shortened(one: Refusal, url: str) -> Refusal:
+    return Refusal(one.kind, cut(one.reason), clip(one.found_on), clip(url))
+
+
+KEEP_S = 30.0
+AT_ONCE = 1000  # bounds the work of a script; the rest of a larger batch follows at once
+_TAG = re.compile(r"\{([^}]+)\}")
+
+
+class Messages(NamedTuple):
+    """A batch of messages."""
+
+    name: str
+    place: str  # the key of its copy
+    texts: list[bytes]
+    scores: list[float]  # of each, if they are from a sorted set
+
+
+async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
+    """One cheap command, or one per key in a cluster, for callers that poll."""
+    for some in [[key] for key in keys] if is_cluster(frontier.server.client) else [keys]:
+        if await frontier.server.command("EXISTS", *some):
+            return True
+    return False
+
+
+async def take_batch(frontier: Frontier, keys: Sequence[str], *, limit: int) -> Messages | None:
+    """The next messages, from a list, a set or a sorted set."""
+    for place, some in _places(frontier, keys):
+        if answer := await _take(frontier, place, some, limit=min(limit, AT_ONCE)):
+            return _checked(place, answer)
+    return None
+
+
+async def finish_batch(frontier: Frontier, *, name: str, place: str) -> None:
+    """Drop a batch whose requests are all in the frontier."""
+    await frontier.server.command("HDEL", place, name)
+
+
+def _places(frontier: Frontier, keys: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+    """Where to keep batches, and of which keys."""
+    if not is_cluster(frontier.server.client):
+        return [(frontier.home.keys.key("feeding"), keys)]
+    return [(_beside(key, frontier.job), [key]) for key in keys]
+
+
+def _beside(key: str, job: str) -> str:
+    """A key in the same hash slot."""
+    found = _TAG.search(key)
+    return f"{{{found[1] if found else key}}}:skitter:{job}:feeding"
+
+
+async def _take(frontier: Frontier, place: str, keys: Sequence[str], *, limit: int) -> Any:
+    shard, code = frontier.home, script("feed")
+    values: dict[str, object] = {
+        "now": shard.clock() if shard.clock else "",
+        "limit": limit,
+        "ttl_ms": ms(KEEP_S),
+        "token": uuid.uuid4().hex,
+    }
+    return await shard.server.call(code, [place], code.arguments(values, keys))
+
+
+def _checked(place: str, answer: list[bytes]) -> Messages:
+    name, scores, *texts = answer
+    if not name:
+        key, kind = scores.decode("utf-8", "replace"), texts[0].decode()
+        raise UsageError(
+            f"{key} is a {kind}, but messages are read from a list, a set or a sorted set: push to "
+            "another key, or remove this one."
+        )
+    return Messages(name.decode(), place, texts, [float(one) for one in scores.split()])
+
 
 FULL_PAUSE_S = 0.25
 FEED_BATCH = 500
@@ -79,7 +227,7 @@ async def take_feed(frontier: Frontier) -> int:
         return 0
     try:
         messages = await server.command("LRANGE", key, -FEED_BATCH, -1)
-        taken = await _take(frontier, messages[::-1])  # LPUSH: the oldest is last
+        taken = await _feed_take(frontier, messages[::-1])  # LPUSH: the oldest is last
         for message in taken:
             await server.command("LREM", key, -1, message)
         return len(taken)
@@ -87,7 +235,7 @@ async def take_feed(frontier: Frontier) -> int:
         await server.command("DEL", lock)
 
 
-async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
+async def _feed_take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
     """Add the requests; messages that are not requests become dead letters."""
     offers: list[tuple[bytes, Offer]] = []
     rejected: list[tuple[bytes, str]] = []

@@ -17,18 +17,14 @@ import msgspec
 
 from skitter.errors import ServerFull, SkitterError
 from skitter.frontier.absent import REST_S, Absent
-from skitter.frontier.budget import refill
-from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, seal
-from skitter.frontier.keys import feed_key
+from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, reopen, seal
+from skitter.frontier.delays import Granted
 from skitter.frontier.offers import Offer, identified, offer
-from skitter.frontier.options import read_options
-from skitter.frontier.pace import Granted
-from skitter.frontier.reopen import reopen
-from skitter.frontier.scripts import Code
-from skitter.frontier.shard import Shard
-from skitter.frontier.states import open_state
-from skitter.frontier.totals import read_totals
-from skitter.frontier.wire import (
+from skitter.frontier.totals import open_state, read_options, read_totals, refill
+from skitter.frontier.transport.keys import feed_key
+from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.shard import Shard
+from skitter.frontier.transport.wire import (
     cut,
     ms,
     open_lease,
@@ -51,9 +47,9 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from skitter.frontier.connection import Server
-    from skitter.frontier.pace import Departure, Trip
-    from skitter.identities import Identify
+    from skitter.frontier.delays import Departure, Trip
+    from skitter.frontier.identities import Identify
+    from skitter.frontier.transport.connection import Server
     from skitter.model import Completion, Lane, Lease, Request
     from skitter.settings import JobOptions, Layout
 
@@ -89,7 +85,7 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class Frontier:
-    """One job on one server, for one client. Opened by `skitter.frontier.admin.jobs`."""
+    """One job on one server, for one client. Opened by `skitter.frontier.jobs`."""
 
     job: str
     layout: Layout

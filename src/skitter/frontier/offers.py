@@ -9,13 +9,13 @@ import msgspec
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, TooBig, UsageError, shorten
-from skitter.frontier.wire import NOT_PLAIN, encode
+from skitter.frontier.transport.wire import NOT_PLAIN, encode
 from skitter.model import LANES, Request
 from skitter.settings import Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
-    from skitter.identities import Identify
+    from skitter.frontier.identities import Identify
 
 MAX_RECORD_BYTES = 256 * 1024
 MAX_DEPTH = 2**31
@@ -70,7 +70,7 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
 
 def identified(request: Request, fingerprinter: str, job: str, how: Identify | None) -> Request:
     """A request as nodes of a Scrapy job know it. `how`: as this node does. Raises UsageError."""
-    from skitter.identities import identity_by  # only such jobs need it
+    from skitter.frontier.identities import identity_by  # only such jobs need it
 
     if not isinstance(request, Request) or request.identity:
         return request

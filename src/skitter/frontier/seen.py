@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from skitter.frontier.scan import scan_names
+from skitter.frontier.transport.scan import scan_names
 from skitter.settings import Bloom
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from skitter.frontier.shard import Shard
+    from skitter.frontier.transport.shard import Shard
     from skitter.settings import Layout
 
 KEYS = ("seen", "bloom")

@@ -1,18 +1,160 @@
-"""All shards of a job: their counts added up, and whether all of them are idle."""
+"""A job over all its shards: its options, its state, its counts, its budget.
+
+The options of a job, as a shard stores them.
+
+The state of a job, as stored on the server.
+
+All shards of a job: their counts added up, and whether all of them are idle.
+
+One limit over many shards: each gets a share of max_pages, and more when it runs short.
+
+Shard 0 records all shares (lua/grant.lua); each shard reports what it has, and cedes what it does
+not need (lua/allow.lua). Any client that finds a shard short relays the messages, and may die
+between any two of them. The shares never add up to more than the limit, so max_pages is exact
+regardless of how many clients ask and how often.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_origin
 
-from skitter.frontier.states import open_state
-from skitter.frontier.wire import side_by_side
+from skitter.errors import BadOption, JobDamaged, shorten
+from skitter.frontier.transport.wire import ms, side_by_side
 from skitter.model import State, Stats
+from skitter.settings import (
+    JOB_OPTIONS,
+    JobOptions,
+    Limits,
+    Option,
+    Politeness,
+    Retries,
+    Safety,
+    Visits,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from skitter.frontier.shard import Shard
+    from skitter.frontier.transport.shard import Shard
+
+
+#: Fields of `control` that are not numbers.
+WORDS = frozenset(
+    one.field for one in JOB_OPTIONS if one.type is str or get_origin(one.type) is Literal
+)
+
+
+async def read_control(shard: Shard) -> dict[str, str]:
+    """The state and the limits of a shard, as stored."""
+    return await shard.read_hash("control")
+
+
+async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:
+    """The stored options. With `lenient`, those that are nonsense are ignored, to be replaced."""
+    return options_of(shard.keys.job, await read_control(shard), lenient=lenient)
+
+
+def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -> JobOptions:
+    stored: dict[str, float | str] = {}
+    for name, value in control.items():
+        try:
+            stored[name] = value if name in WORDS else _finite(value)
+        except ValueError:
+            if name != "state" and not lenient:
+                what = f"{name} is {shorten(repr(value))}, which is not a number"
+                raise JobDamaged(job, what) from None
+    while True:
+        try:
+            return _from_fields(stored)
+        except BadOption as error:
+            if not lenient or stored.pop(error.option, None) is None:
+                raise JobDamaged(job, _explain(job, error)) from None
+
+
+def _explain(job: str, error: BadOption) -> str:
+    what = str(error).rstrip(".")
+    if error.option not in WORDS:
+        return what
+    flag = error.option.replace("_", "-")
+    return f"{what}; `skitter set {job} --{flag} ...` replaces it"
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
+
+
+def has_options(control: Mapping[str, str], options: JobOptions) -> bool:
+    """Whether a shard has exactly these options."""
+    return all(control.get(name, "") == str(value) for name, value in to_fields(options).items())
+
+
+def to_fields(options: JobOptions) -> dict[str, object]:
+    """The fields that lua/lib/limits.lua reads; an empty value means no limit."""
+    return {one.field: to_field(one, options) for one in JOB_OPTIONS}
+
+
+def to_field(one: Option, options: JobOptions) -> object:
+    value = getattr(getattr(options, one.table), one.name)
+    if value is None:
+        return ""
+    if one.type is bool:
+        return int(value)
+    return ms(value) if one.in_ms else value
+
+
+def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
+    values: dict[str, dict[str, Any]] = {one.table: {} for one in JOB_OPTIONS}
+    for one in JOB_OPTIONS:
+        if (value := stored.get(one.field)) is not None:
+            values[one.table][one.name] = _value(one, value)
+        elif one.optional:  # an absent limit means none, whatever its default
+            values[one.table][one.name] = None
+    return JobOptions(
+        politeness=Politeness(**values["politeness"]),
+        retries=Retries(**values["retries"]),
+        limits=Limits(**values["limits"]),
+        visits=Visits(**values["visits"]),
+        safety=Safety(**values["safety"]),
+    )
+
+
+def _value(one: Option, stored: Any) -> Any:
+    if one.field in WORDS:
+        return stored
+    return stored / 1000 if one.in_ms else one.type(stored)
+
+
+PURGE = "purge"  # not a State: every script refuses such a job
+
+#: The words used by scripts and by jobs of older releases.
+_STORED = {
+    State.RUNNING: "run",
+    State.PAUSED: "pause",
+    State.DRAINING: "drain",
+    State.CANCELLED: "cancel",
+}
+_STATES = {word: state for state, word in _STORED.items()}
+
+
+def stored_state(state: State) -> str:
+    return _STORED[state]
+
+
+def is_state(word: str) -> bool:
+    return word in _STATES
+
+
+def open_state(job: str, word: str) -> State:
+    """Raises JobDamaged."""
+    if word not in _STATES:
+        raise JobDamaged(job, f"its state is {word!r}, which this release does not know")
+    return _STATES[word]
+
 
 _COUNTS = [name for name, kind in Stats.__annotations__.items() if kind == "int"]
 
@@ -66,3 +208,49 @@ async def _read(shards: Sequence[Shard]) -> Totals:
     has_work = stats.remaining or stats.reopened or stats.due or stats.looks
     idle = not stats.leased and (is_spent or is_cancelled or not has_work)
     return Totals(stats, idle, total["ticket"])
+
+
+CEDE_NOTHING = -1
+
+
+class Share(NamedTuple):
+    """A shard's share of max_pages, as allow.lua reports it."""
+
+    granted: int
+    ceded: int
+    used: int
+
+
+async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]:
+    """Grant pages to shards that are short. Returns those that may hand out more now.
+
+    First from what is not granted yet; if that is not enough, from what other shards can spare.
+    """
+    granted = [0] * len(shards)
+    for keep in (CEDE_NOTHING, max(wants.values())):
+        answers = await _allow(shards, granted, keep=keep)
+        shares = [Share(*answer) for answer in answers if answer]
+        if len(shares) == len(shards):
+            granted = await shards[0].grant(
+                [(*share, wants.get(i, 0)) for i, share in enumerate(shares)]
+            )
+        if len(shares) < len(shards) or not granted:
+            return []  # the limit is being set or removed, shard by shard
+        free = [total - one.ceded - one.used for total, one in zip(granted, shares, strict=True)]
+        elsewhere = any(pages > 0 for i, pages in enumerate(free) if i not in wants)
+        if not elsewhere or all(free[i] >= want for i, want in wants.items()):
+            break
+    fed = [i for i in wants if free[i] > 0]
+    await _allow([shards[i] for i in fed], [granted[i] for i in fed], keep=CEDE_NOTHING)
+    return fed
+
+
+async def _allow(shards: Sequence[Shard], granted: Sequence[int], *, keep: int) -> list[list[int]]:
+    return await side_by_side(
+        shard.allow(granted=total, keep=keep) for shard, total in zip(shards, granted, strict=True)
+    )
+
+
+async def read_budget(shards: Sequence[Shard]) -> dict[str, str]:
+    """The shares of max_pages that grant.lua recorded, for the audit."""
+    return await shards[0].read_hash("budget")

@@ -4,29 +4,23 @@ SCHEDULER = "skitter.scrapy.Scheduler"
 DUPEFILTER_CLASS = "skitter.scrapy.RFPDupeFilter"
 ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
 
-scheduler, dupefilter   what Scrapy calls; they never block
-spiders, pipelines      RedisSpider, RedisCrawlSpider, RedisPipeline, ItemPipeline
-fingerprinter           which requests are the same page: our rules, Scrapy's and scrapy-redis's
-mailbox                 what the engine's thread and the node's thread exchange
-node                    the node's thread, with
-prefetch, delivery      what it leases ahead, and what it sends
-feed, housekeeping      messages that others push; background chores
-job                     opened by the first node, removed by the last
-internals, slots        Scrapy's private parts that we rely on
-refusals                responses that Scrapy drops silently
-guard                   blocks private addresses
-cookies                 jars that all nodes share
-codec, values           requests as plain data, no pickle
-options, address        settings of a node
-compatibility           settings and methods of scrapy-redis: honoured, or refused with a reason
-parsing                 settings as numbers, keys and encodings
-callbacks               methods that a message may name
-message                 the fields of a feed message
-connection              Redis clients for user code
-defaults, utils         names of scrapy-redis for user code
-local                   commands that look at a page without crawling
-rejected                items that a pipeline failed on
-adopt, pickled          takes over a scrapy-redis queue
+compatibility  What Skitter does with each setting and method of scrapy-redis
+connection     Redis clients for pipelines and scripts, and where the server is
+defaults       Default values under the names of `scrapy_redis.defaults`, for code that reads them
+downloads      Downloads: when they leave, what the answers say, and their figures
+dupefilter     Which requests are the same: the dupefilter, and our fingerprinter
+internals      The only module that touches Scrapy's private names
+node/          A node: the frontier's side of a Scrapy process, on its own thread
+outbound       Where Scrapy's downloader may go: no private address, no foreign proxy
+pipelines      Item pipelines: to a list that others read
+queue          Names for SCHEDULER_QUEUE_CLASS: the order of requests within a download slot
+refused        What is refused or dropped: bad settings, requests, responses, items
+requests/      Scrapy's requests as plain data, without pickle
+scheduler      The scheduler: Scrapy's side of a node
+settings       A node's options, read once from Scrapy's settings
+spiders        Spiders fed from outside: `redis-cli lpush books:start_urls https://...`
+stats          STATS_CLASS = "skitter.scrapy.RedisStatsCollector"
+utils          Small functions under the names of `scrapy_redis.utils`, for code that uses them
 """
 
 from importlib.util import find_spec
@@ -39,8 +33,7 @@ if find_spec("scrapy") is None:
     raise UsageError(f"skitter.scrapy needs Scrapy: {install('scrapy')}")
 
 from skitter.scrapy.connection import get_redis, get_redis_from_settings
-from skitter.scrapy.dupefilter import RFPDupeFilter
-from skitter.scrapy.fingerprinter import RequestFingerprinter
+from skitter.scrapy.dupefilter import RequestFingerprinter, RFPDupeFilter
 from skitter.scrapy.pipelines import ItemPipeline, RedisPipeline
 from skitter.scrapy.queue import FifoQueue, LifoQueue, PriorityQueue
 from skitter.scrapy.scheduler import Scheduler

@@ -1,5 +1,9 @@
 """The only module that touches Scrapy's private names.
 
+Scrapy's download slots with exact limits, leaving configured delays to the frontier.
+
+The only module that touches Scrapy's private names.
+
 Scrapy does not tell a scheduler when a request is finished (callback, children and pipelines) or
 which request a child came from, and it asks for the next request only after an event. A few private
 names, unchanged from Scrapy 2.13 to 2.19, give us all three:
@@ -20,7 +24,9 @@ names, unchanged from Scrapy 2.13 to 2.19, give us all three:
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +41,74 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.python.failure import Failure
 
 from skitter.errors import UsageError
-from skitter.scrapy.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from concurrent.futures import Future
 
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.options import NodeOptions
+    from skitter.scrapy.settings import NodeOptions
+
+
+class Slots(dict[str, Any]):
+    """Download slots whose configured delay the frontier already enforces."""
+
+    def __init__(self, options: NodeOptions, slots: dict[str, Any]) -> None:
+        super().__init__()
+        self._options = options
+        for key, slot in slots.items():
+            self[key] = slot
+
+    def __setitem__(self, key: str, slot: Any) -> None:
+        # A lone node holds more requests than may be in flight (frontier/lua/spare.lua).
+        slot.concurrency = min(slot.concurrency, self._options.max_in_flight(key))
+        leaving = set[Any]()
+        slot.queue = _Queue(leaving, slot.queue)
+        slot.transferring = _Transferring(leaving, slot.transferring)
+        slot.__class__ = _patient(type(slot), self._options.delay_s(key))  # type: ignore[arg-type]
+        super().__setitem__(key, slot)
+
+
+class _Queue(deque[Any]):
+    """Waiting requests of a slot. For one loop iteration between here and `transferring`, Scrapy
+    (2.19) does not count a request, and starts more than the slot allows."""
+
+    def __init__(self, leaving: set[Any], waiting: Iterable[Any]) -> None:
+        super().__init__(waiting)
+        self.leaving = leaving
+
+    def popleft(self) -> Any:
+        found = super().popleft()
+        self.leaving.add(found[0])
+        return found
+
+
+class _Transferring(set[Any]):
+    """Requests of a slot that are in flight."""
+
+    def __init__(self, leaving: set[Any], under_way: Iterable[Any]) -> None:
+        super().__init__(under_way)
+        self.leaving = leaving
+
+    def add(self, request: Any) -> None:
+        self.leaving.discard(request)
+        super().add(request)
+
+
+@lru_cache(maxsize=1000)
+def _patient(kind: type[Any], kept_s: float) -> type[Any]:
+    """A slot class with an exact limit that waits only if its delay exceeds the frontier's."""
+
+    def download_delay(self: Any) -> float:
+        return kind.download_delay(self) if self.delay > kept_s else 0.0
+
+    def free_transfer_slots(self: Any) -> int:
+        free: int = kind.free_transfer_slots(self) - len(self.queue.leaving)
+        return free
+
+    own = {"download_delay": download_delay, "free_transfer_slots": free_transfer_slots}
+    return type(kind.__name__, (kind,), {"__slots__": (), **own})
 
 
 class EngineUnknown(UsageError):

@@ -17,13 +17,13 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from skitter.errors import TooBig, UsageError
 from skitter.frontier.completions import MAX_ITEM_BYTES
-from skitter.frontier.wire import NOT_PLAIN, encode
+from skitter.frontier.transport.wire import NOT_PLAIN, encode
 from skitter.scrapy.compatibility import PIPELINE, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.internals import in_thread
-from skitter.scrapy.lookup import scheduler_of
-from skitter.scrapy.parsing import fill
 from skitter.scrapy.refused import refuse
+from skitter.scrapy.scheduler import scheduler_of
+from skitter.scrapy.settings import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.local import LocalScheduler
+    from skitter.scrapy.refused import LocalScheduler
     from skitter.scrapy.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,7 @@
-"""The scheduler: Scrapy's side of a node. It never blocks; the node does the waiting."""
+"""The scheduler: Scrapy's side of a node. It never blocks; the node does the waiting.
+
+Finds the scheduler, for pipelines and spiders.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,14 @@ from skitter.engine.leases import is_suspect
 from skitter.engine.verdict import Policy
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.offers import Offer, offer
-from skitter.frontier.wire import NOT_PLAIN
-from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec, own_types
+from skitter.frontier.transport.wire import NOT_PLAIN
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.cookies import SharedCookies
-from skitter.scrapy.departures import Downloads
+from skitter.scrapy.downloads import Downloads, Exchanges
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
-from skitter.scrapy.exchanges import Exchanges
-from skitter.scrapy.feed import FeedOptions
-from skitter.scrapy.guard import make_guard
-from skitter.scrapy.ignored import IgnoredRequests
 from skitter.scrapy.internals import ScrapyEngine
-from skitter.scrapy.local import LocalScheduler, is_local
-from skitter.scrapy.mailbox import (
+from skitter.scrapy.node.cookies import SharedCookies
+from skitter.scrapy.node.mailbox import (
     ORIGIN,
     EngineCalls,
     Entry,
@@ -45,12 +42,24 @@ from skitter.scrapy.mailbox import (
     Mailbox,
     Unsent,
 )
-from skitter.scrapy.node import Node
-from skitter.scrapy.options import read_options
-from skitter.scrapy.proxies import StoredProxies, without_chosen
-from skitter.scrapy.refusals import has_errback, unasked_status, why_unheard
-from skitter.scrapy.refused import end_opening, fail_when_closed, is_refused, refuse
-from skitter.scrapy.rejected import rejected_item
+from skitter.scrapy.node.node import Node
+from skitter.scrapy.node.prefetch import FeedOptions
+from skitter.scrapy.outbound import StoredProxies, make_guard, without_chosen
+from skitter.scrapy.refused import (
+    IgnoredRequests,
+    LocalScheduler,
+    end_opening,
+    fail_when_closed,
+    has_errback,
+    is_local,
+    is_refused,
+    refuse,
+    rejected_item,
+    unasked_status,
+    why_unheard,
+)
+from skitter.scrapy.requests.codec import MAX_REQUEST_BYTES, Codec, own_types
+from skitter.scrapy.settings import read_options
 from skitter.scrapy.stats import RedisStatsCollector
 
 if TYPE_CHECKING:
@@ -60,9 +69,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
-    from skitter.frontier.batches import Messages
+    from skitter.frontier.feed import Messages
     from skitter.model import Lease
-    from skitter.scrapy.mailbox import Parcel
+    from skitter.scrapy.node.mailbox import Parcel
+
 
 logger = logging.getLogger(__name__)
 
@@ -420,3 +430,16 @@ class Scheduler:
 def _fire(waiting: Deferred[None]) -> None:
     if not waiting.called:
         waiting.callback(None)
+
+
+def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
+    """The scheduler of an open spider. Raises UsageError if it is not ours."""
+    engine: Any = crawler.engine
+    found = engine._slot.scheduler
+    # By type: Scrapy's isinstance is duck-typed, and true of every scheduler.
+    if not isinstance(found, Scheduler) and type(found) is not LocalScheduler:
+        raise UsageError(
+            "this part of Skitter works with Skitter's scheduler: "
+            "set SCHEDULER = 'skitter.scrapy.Scheduler'."
+        )
+    return found

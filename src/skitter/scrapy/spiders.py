@@ -12,15 +12,13 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.spiders import CrawlSpider, Rule
 
 from skitter.errors import UsageError, shorten
-from skitter.scrapy.callbacks import find_public_callback
 from skitter.scrapy.compatibility import SPIDER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.feed import FeedOptions
-from skitter.scrapy.lookup import scheduler_of
-from skitter.scrapy.message import request_fields
-from skitter.scrapy.parsing import Unusable, encoding, fill, whole, whole_setting
+from skitter.scrapy.node.prefetch import FeedOptions
 from skitter.scrapy.refused import refuse
-from skitter.scrapy.scheduler import Scheduler
+from skitter.scrapy.requests.codec import find_public_callback, request_fields
+from skitter.scrapy.scheduler import Scheduler, scheduler_of
+from skitter.scrapy.settings import Unusable, encoding, fill, whole, whole_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

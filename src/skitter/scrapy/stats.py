@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from scrapy.statscollectors import MemoryStatsCollector
 
 from skitter.errors import SkitterError
-from skitter.frontier.addresses import is_cluster_url
-from skitter.frontier.blocking import RedisProblem
-from skitter.scrapy.address import server_settings
-from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.parsing import fill
+from skitter.frontier.transport.blocking import RedisProblem
+from skitter.frontier.transport.endpoints import is_cluster_url
+from skitter.scrapy.connection import get_redis_from_settings, server_settings
+from skitter.scrapy.settings import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

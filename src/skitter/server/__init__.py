@@ -1,10 +1,17 @@
 """The HTTP API and the dashboard: `skitter serve`. The only package that imports Starlette.
 
-routes       the table: each call, the scope it needs, and the function that answers
-route        one row of it: input, output and summary come from the function's signature
-endpoint     turns a row into an ASGI application: authenticate, parse, answer in JSON
-problems     every error as problem+json
-site         shared by all calls: the server, tokens, pushes in flight
-application  the ASGI application: routes, static files, Host header, security headers
-running      runs it under uvicorn
+api/         The calls of the HTTP API, by subject, and the table of their routes
+application  The ASGI application: the routes, the dashboard, and the checks on every call
+call         One call: who makes it, its query, and its line in the action log
+channels     Live messages and charts, read once for all who look
+endpoint     Turns a row of the table of routes into an ASGI application
+keyring      Tokens and browser sessions, and the operator's own token
+openapi      The API, described: OpenAPI 3.1, and a readable page
+presence     Whether Redis answers, and pushes that are sent to it in batches
+problems     Every error as problem+json (RFC 9457)
+protocol     HTTP with timeouts against slow clients: uvicorn would wait forever for headers
+route        One row of the table of routes, and the headers of all answers
+serving      Runs the application under uvicorn
+site         State shared by all calls while the server runs
+webhooks     Webhooks: signed messages when a crawl is over or in trouble, delivered at least once
 """

@@ -17,14 +17,12 @@ from starlette.routing import BaseRoute, Match, Mount, compile_path
 from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
-from skitter.server.api_page import api_page
-from skitter.server.caller import header
+from skitter.server.api.routes import ROUTES
+from skitter.server.call import header
 from skitter.server.endpoint import Endpoint, refuse
-from skitter.server.heads import NOT_KEPT, SECURITY
-from skitter.server.openapi import openapi
+from skitter.server.openapi import api_page, openapi
 from skitter.server.problems import Refusal
-from skitter.server.route import JSON
-from skitter.server.routes import ROUTES
+from skitter.server.route import JSON, NOT_KEPT, SECURITY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,12 +15,17 @@ from starlette.responses import Response
 
 from skitter.errors import SkitterError
 from skitter.server import protocol
-from skitter.server.actions import note_call
-from skitter.server.call import Call
-from skitter.server.caller import check_all_jobs, check_job, check_scope, header, identify
-from skitter.server.heads import head_of
+from skitter.server.call import (
+    Call,
+    check_all_jobs,
+    check_job,
+    check_scope,
+    header,
+    identify,
+    note_call,
+)
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
-from skitter.server.route import JSON
+from skitter.server.route import JSON, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

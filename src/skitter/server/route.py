@@ -1,19 +1,26 @@
-"""One row of the table of routes."""
+"""One row of the table of routes, and the headers of all answers.
+
+One row of the table of routes.
+
+Headers common to all answers.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
 
 import msgspec
 
-from skitter.frontier.admin.tokens import Scope
+from skitter.frontier.records.operators import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
 
 T = TypeVar("T")
 
@@ -87,3 +94,19 @@ class Route:
     def parameters(self) -> list[str]:
         """The names of the path's parameters."""
         return re.findall(r"{(\w+)(?::\w+)?}", self.path)
+
+
+SECURITY = [
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+NOT_KEPT = (b"cache-control", b"no-store")
+
+
+@cache
+def head_of(status: int) -> bytes:
+    """The head of a JSON answer, without its date and length."""
+    lines = [(b"content-type", JSON.encode()), *SECURITY, NOT_KEPT]
+    first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+    return first + b"".join(b"%b: %b\r\n" % line for line in lines)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from skitter.server.channels import Hub
-from skitter.server.charts import Charts
-from skitter.server.keyring import Keyring
-from skitter.server.own_token import OwnToken, own_token, session_key
-from skitter.server.presence import Presence
-from skitter.server.pushes import Pushes
-from skitter.watch import Watcher
+from skitter.crawl.watch import Watcher
+from skitter.server.channels import Charts, Hub
+from skitter.server.keyring import Keyring, OwnToken, own_token, session_key
+from skitter.server.presence import Presence, Pushes
 
 if TYPE_CHECKING:
-    from skitter.frontier.connection import Server
+    from skitter.frontier.transport.connection import Server
     from skitter.settings import Settings
 
 

@@ -24,28 +24,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from skitter.crawl.watch import Overview, Watcher
 from skitter.engine.pulse import cancel_all
 from skitter.errors import AddressRefused, FetchError, SkitterError, shorten
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
-from skitter.fetch.guard import authority_of
-from skitter.frontier.admin import webhooks as store
-from skitter.frontier.admin.jobs import for_each_job, open_job
-from skitter.frontier.admin.log import log as log_event
-from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.admin.warnings import TroubleKind
-from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
-from skitter.frontier.admin.workers import log_lost_machines
-from skitter.frontier.wire import side_by_side
+from skitter.fetch.http.guard import authority_of
+from skitter.frontier.jobs import for_each_job, open_job
+from skitter.frontier.records import operators as store
+from skitter.frontier.records.health import TroubleKind, find_bad
+from skitter.frontier.records.operators import Delivery, Occasion, Webhook
+from skitter.frontier.transport.wire import side_by_side
+from skitter.frontier.workers import log as log_event
+from skitter.frontier.workers import log_lost_machines
 from skitter.model import Request
+from skitter.observe.report import some
 from skitter.redact import redact_text
-from skitter.report import some
-from skitter.watch import Overview, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
 
-    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
 
 EVERY_S = 5.0
 #: Failure and block rates cover the last WINDOW_S, if there were at least MIN_ATTEMPTS attempts.

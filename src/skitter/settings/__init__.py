@@ -1,20 +1,18 @@
 """Options: small frozen values, units in their names, declared and checked once.
 
-option   how an option is declared, and what is derived from that
-proxy    routes for requests, and how one is chosen
-job      the options of a job: politeness, retries, limits; its layout
-fetch    how pages are fetched
-browser  how pages are rendered
-quality  when scraped items count as bad
-safety   when a result counts as stored
-sessions cookies and sessions
-server   the server that has the state
-tables   workers, output, log; all tables
-config   all of them, and what a worker gets
-find     which server that is, by all sources
-sources  flags, environment, file, spider, defaults: which one wins
-
 Each name is imported on first use: a short command needs few of them.
+
+features  The smaller tables of a worker: the browser, item quality, sessions
+fetch     How pages are requested, and the plain proxy of a network
+find      Which server has the state
+job       The options of a job
+option    How an option is declared, once: its type, default, range and help
+proxy     Routes: how requests leave
+safety    The smaller tables of a job: safety, visits
+server    The table that names the server, and the files that may set it and other tables
+sources   Where settings come from: flags, the environment, a file, the spider, the defaults
+tables    All tables, and all settings of a crawl
+widening  How far a running crawl may go beyond its spider's scope: hosts and patterns
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skitter.settings.browser import BrowserOptions as BrowserOptions
-    from skitter.settings.config import Config as Config
-    from skitter.settings.config import WorkerConfig as WorkerConfig
+    from skitter.settings.features import BrowserOptions as BrowserOptions
+    from skitter.settings.features import QualityOptions as QualityOptions
+    from skitter.settings.features import SessionPool as SessionPool
     from skitter.settings.fetch import FetchOptions as FetchOptions
     from skitter.settings.fetch import honest_user_agent as honest_user_agent
     from skitter.settings.find import find_server as find_server
@@ -45,37 +43,33 @@ if TYPE_CHECKING:
     from skitter.settings.option import options_of as options_of
     from skitter.settings.proxy import Route as Route
     from skitter.settings.proxy import RouteOptions as RouteOptions
-    from skitter.settings.quality import QualityOptions as QualityOptions
     from skitter.settings.safety import Safety as Safety
+    from skitter.settings.safety import Visits as Visits
     from skitter.settings.server import Settings as Settings
-    from skitter.settings.sessions import SessionPool as SessionPool
     from skitter.settings.sources import resolve as resolve
     from skitter.settings.tables import TABLES as TABLES
     from skitter.settings.tables import ArchiveOptions as ArchiveOptions
+    from skitter.settings.tables import Config as Config
     from skitter.settings.tables import LogOptions as LogOptions
     from skitter.settings.tables import OutputOptions as OutputOptions
+    from skitter.settings.tables import WorkerConfig as WorkerConfig
     from skitter.settings.tables import Workers as Workers
-    from skitter.settings.visits import Visits as Visits
 
 #: Where each name lives.
 _HOMES = {
     name: f"skitter.settings.{module}"
     for module, names in {
-        "browser": "BrowserOptions",
-        "config": "Config WorkerConfig",
+        "features": "BrowserOptions QualityOptions SessionPool",
         "fetch": "FetchOptions honest_user_agent",
         "find": "find_server",
         "job": "JOB_OPTIONS MAX_PER_PAGE MAX_PRIORITY Bloom JobOptions Layout Limits Politeness "
         "Retries check_job_name check_priority",
         "option": "Option Table check_number options_of",
         "proxy": "Route RouteOptions",
-        "quality": "QualityOptions",
-        "safety": "Safety",
+        "safety": "Safety Visits",
         "server": "Settings",
-        "sessions": "SessionPool",
         "sources": "resolve",
-        "tables": "TABLES ArchiveOptions LogOptions OutputOptions Workers",
-        "visits": "Visits",
+        "tables": "Config WorkerConfig TABLES ArchiveOptions LogOptions OutputOptions Workers",
     }.items()
     for name in names.split()
 }

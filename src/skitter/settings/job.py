@@ -15,8 +15,7 @@ from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
 from skitter.patterns import compile_patterns, first_match
 from skitter.settings.option import Option, Table, check_number, option, options_of
-from skitter.settings.safety import Safety
-from skitter.settings.visits import Visits
+from skitter.settings.safety import Safety, Visits
 from skitter.settings.widening import HOSTS, Widening, widening
 from skitter.urls import Canonical, shard_of
 

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from skitter.errors import BadOption, UsageError, did_you_mean
-from skitter.settings.config import Config
-from skitter.settings.fetch import FetchOptions, check_ca_file
+from skitter.settings.fetch import FetchOptions, check_ca_file, outbound_of
 from skitter.settings.job import JOB_OPTIONS
 from skitter.settings.option import Option, Table, options_of
-from skitter.settings.outbound import outbound_of
 from skitter.settings.proxy import Route, make_route
 from skitter.settings.server import NAMED, PROJECT, Settings, files, named
-from skitter.settings.tables import TABLES
+from skitter.settings.tables import TABLES, Config
 
 PROXY = "proxy"
 DEFAULT = "default"

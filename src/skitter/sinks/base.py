@@ -1,4 +1,6 @@
-"""What a sink guarantees, and what it raises.
+"""What a sink guarantees; stores on their own thread; what is tried again.
+
+What a sink guarantees, and what it raises.
 
 SkitterError
 ├── UsageError
@@ -8,23 +10,42 @@ SkitterError
 └── InfrastructureError
     ├── SinkAway         not accepting rows now; the same call may succeed later
     └── SinkBusy         another process is writing this file
+
+Runs a store on its own thread: the event loop never waits for a disk or a database.
+
+Retrier: repeat what is away now and may soon be back, and report why.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, runtime_checkable
+from random import random
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    BinaryIO,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeVar,
+    TypeVarTuple,
+    runtime_checkable,
+)
 
 import msgspec
 
-from skitter.errors import InfrastructureError, UsageError, shorten
+from skitter.errors import BadOption, InfrastructureError, SkitterError, UsageError, shorten
 from skitter.model import Result
-from skitter.sinks.kinds import Kind, text_of
+from skitter.sinks.columns import Kind, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 
 class Sink(Protocol):
@@ -174,3 +195,138 @@ class SinkAway(InfrastructureError):
 
 class SinkBusy(InfrastructureError):
     """Another process is writing this file."""
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Store)
+Ts = TypeVarTuple("Ts")
+
+
+class ThreadedSink(Generic[S]):
+    """A sink that passes each call to its store, one at a time, on one thread.
+
+    A cancelled call still finishes on that thread, and `close` runs after it: a store is never
+    closed during a write.
+    """
+
+    def __init__(self, store: S, executor: ThreadPoolExecutor) -> None:
+        self.store = store
+        self._executor = executor
+
+    @property
+    def description(self) -> str:
+        return self.store.description
+
+    async def write(self, rows: Sequence[Result]) -> int | None:
+        return await self.run(self.store.write, rows)
+
+    async def forget(self, pages: Sequence[Result]) -> None:
+        if isinstance(self.store, Prunable) and self.store.prunes:
+            await self.run(self.store.forget, pages)
+
+    async def close(self) -> None:
+        await self.run(self.store.close)
+
+    async def run(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Run any work on the store, in turn."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, work, *args)
+
+
+@asynccontextmanager
+async def open_on_thread(open_store: Callable[[], S]) -> AsyncIterator[ThreadedSink[S]]:
+    """Open a store on its own thread; close it at the end."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="skitter-sink")
+    opening = executor.submit(open_store)
+    try:
+        sink = ThreadedSink(await asyncio.wrap_future(opening), executor)
+        try:
+            yield sink
+        finally:
+            await sink.close()
+    except asyncio.CancelledError:
+        executor.submit(lambda: opening.result().close())  # closing twice does nothing
+        raise
+    finally:
+        executor.shutdown(wait=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """Whether rows are being stored, and if not, why."""
+
+    ok: bool
+    message: str
+
+
+def ignore(*_: object) -> None:
+    """The default hook: do nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPace:
+    """How much is written at once, and how an unavailable sink is retried."""
+
+    batch: int = 500
+    linger_s: float = 0.2  # how long the first row of a batch waits for others
+    quiet_s: float = 0.03  # it waits no longer when no others come for this long
+    idle_s: float = 1.0  # how long one read waits
+    transform_s: float = 1.0  # then write what has been transformed so far
+    retry_base_s: float = 0.1
+    retry_cap_s: float = 15.0
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise BadOption("batch", self.batch, "at least 1")
+        for name in ("linger_s", "quiet_s", "idle_s", "transform_s", "retry_base_s", "retry_cap_s"):
+            if getattr(self, name) < 0:
+                raise BadOption(name, getattr(self, name), "0 or more")
+
+    def backoff_s(self, attempt: int, *, chance: float) -> float:
+        """Between half of the exponential step and all of it."""
+        step: float = min(self.retry_cap_s, self.retry_base_s * 2.0 ** min(attempt, 60))
+        return step * (0.5 + chance / 2)
+
+
+class Stopped(Exception):
+    """Told to stop while waiting for something that is away."""
+
+
+@dataclass(slots=True)
+class Retrier:
+    """`await retry(call, ...)`: repeat until it succeeds, or until told to stop."""
+
+    stop: asyncio.Event
+    pace: LoadPace = field(default_factory=LoadPace)
+    on_state: Callable[[LoadState], None] = ignore
+    what: str = "the database"
+    _state: LoadState | None = None
+
+    async def __call__(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Return the result. Raises Stopped, and errors that retrying will not cure."""
+        attempt = 0
+        while True:
+            try:
+                answer = await call(*args)
+            except (SkitterError, OSError) as error:
+                if isinstance(error, SkitterError) and not error.retryable:
+                    raise
+                self._report(LoadState(ok=False, message=f"{str(error).rstrip('.')}, trying again"))
+                await self._wait(self.pace.backoff_s(attempt, chance=random()))
+                attempt += 1
+            else:
+                if attempt:
+                    self._report(LoadState(ok=True, message=f"{self.what}: working again"))
+                return answer
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self.stop.wait(), seconds)
+        except TimeoutError:
+            return
+        raise Stopped
+
+    def _report(self, state: LoadState) -> None:
+        if state != self._state:
+            self._state = state
+            self.on_state(state)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from skitter.sinks.base import FileFormat
-from skitter.sinks.kinds import Kind, text_of
+from skitter.sinks.columns import Kind, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

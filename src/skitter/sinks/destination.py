@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
 from skitter.settings import check_job_name
-from skitter.sinks.base import Clearable, Prunable
+from skitter.sinks.base import Clearable, Prunable, open_on_thread
 from skitter.sinks.export import Target, export, export_types
-from skitter.sinks.receipts import Receipts
+from skitter.sinks.ledger import Receipts
 from skitter.sinks.registry import find_type, is_local, load, open_database, open_store, place_of
-from skitter.sinks.thread import open_on_thread
 from skitter.trust import check_known, make_ours
 
 if TYPE_CHECKING:

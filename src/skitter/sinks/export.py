@@ -1,45 +1,88 @@
-"""Write the rows of a database to a file: either the old file or the new one exists, never half.
+"""Rows of a store: written to a file, or read back.
+
+Items of several types in one table: the field `_type` says which. A file that is written at the
+end gets one more file for each type, with the columns of that type.
+
+Write the rows of a database to a file: either the old file or the new one exists, never half.
 
 The rows go to a draft beside the file, which is then renamed. Its name is random and new: whoever
 can write to that folder cannot have put a link there. A second file is locked: the second of two
 exports to one file waits, so older rows never replace newer ones.
+
+Read what a sink has stored: some rows, or all of them as a stream.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape
+from io import BytesIO
+from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from skitter.sinks.base import BadSink, SinkAway
-from skitter.sinks.disk import sync_directory, why_not_written
-from skitter.sinks.ledger import state_path
-from skitter.sinks.registry import COPY_FILES, find_type, load, open_database
+from skitter.sinks.base import BadSink, SinkAway, open_on_thread
+from skitter.sinks.columns import OWN, TYPE
+from skitter.sinks.csv import CsvFormat
+from skitter.sinks.jsonl import JsonlFormat
+from skitter.sinks.ledger import state_path, sync_directory, why_not_written
+from skitter.sinks.registry import COPY_FILES, find_type, is_database, load, open_database
 from skitter.sinks.rows import row_of
-from skitter.sinks.thread import open_on_thread
-from skitter.sinks.types import types_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Generator, Iterator
     from typing import BinaryIO
 
     from skitter.sinks.base import FileFormat
-    from skitter.sinks.receipts import Receipts
-    from skitter.sinks.sql import SqlTable
-    from skitter.sinks.types import OfType
+    from skitter.sinks.ledger import Receipts
+    from skitter.sinks.sql import Page, SqlTable
 
+
+_BATCH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OfType:
+    """The rows of one type, and its columns."""
+
+    table: SqlTable
+    name: str
+    columns: frozenset[str]
+
+    def read(self, *, batch: int) -> Generator[Page]:
+        for page in self.table.read(batch=batch):
+            columns = {name: kind for name, kind in page.columns.items() if name in self.columns}
+            rows = [one for one in page.results if one.item.get(TYPE) == self.name]
+            yield type(page)(columns, rows)
+
+
+def types_of(table: SqlTable) -> list[OfType]:
+    """The types in a table, each with the columns that its rows fill; none if it has no types."""
+    filled: dict[str, set[str]] = {}
+    for page in table.read(batch=_BATCH):
+        if TYPE not in page.columns:
+            return []
+        for one in page.results:
+            if name := one.item.get(TYPE):
+                names = (field for field, value in one.item.items() if value is not None)
+                filled.setdefault(str(name), set(OWN)).update(names)
+    return [
+        OfType(table, name, frozenset(names - {TYPE})) for name, names in sorted(filled.items())
+    ]
+
+
+if TYPE_CHECKING:
     Readable = SqlTable | OfType
 
-_BATCH = 500
+_ROWS_AT_A_TIME = 500
 _LOOK_AGAIN_S = 0.1
 #: Errors that somebody may fix while we wait.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
@@ -170,7 +213,7 @@ def _write(table: Readable, target: Target) -> Generator[int]:
 
 def _fill(file: BinaryIO, table: Readable, target: Target) -> Iterator[int]:
     writer: FileFormat | None = None
-    for page in table.read(batch=_BATCH):
+    for page in table.read(batch=_ROWS_AT_A_TIME):
         writer = writer or target.format()(file, page.columns, safe=target.csv_safe)
         writer.write([row_of(result) for result in page.results])
         yield len(page.results)
@@ -214,3 +257,82 @@ def _errors(path: Path) -> Iterator[None]:
     except OSError as error:
         why = why_not_written(path, error.strerror or error)
         raise SinkAway(f"{path} cannot be written: {why}.") from error
+
+
+Format = Literal["ndjson", "csv"]
+FORMATS: dict[Format, type[FileFormat]] = {"ndjson": JsonlFormat, "csv": CsvFormat}
+BATCH = 500
+CHUNK_BYTES = 2**18
+LINE_BYTES = 2**24
+
+
+async def read_page(dsn: str, *, job: str, after: str, limit: int) -> list[tuple[str, bytes]]:
+    """The rows after a position, each with its own position, as JSON lines. Raises BadSink."""
+    if not is_database(dsn):
+        return await asyncio.to_thread(_read_lines, Path(dsn), _number(after), limit)
+    async with open_on_thread(partial(open_database, dsn, job=job)) as source:
+        found = await source.run(source.store.page, after, limit)
+    rows = map(row_of, found)
+    return [(row.id, row.line) for row in rows]
+
+
+@asynccontextmanager
+async def open_export(dsn: str, *, job: str, format: Format) -> AsyncIterator[AsyncIterator[bytes]]:
+    """All current rows, in chunks. Raises BadSink."""
+    if is_database(dsn):
+        async with open_on_thread(partial(open_database, dsn, job=job)) as source:
+            pages = source.store.read(batch=BATCH)
+            try:
+                yield _parts(await source.run(next, pages), source, pages, FORMATS[format])
+            finally:
+                await source.run(pages.close)
+    elif format == "ndjson":
+        with _open(Path(dsn)) as file:
+            yield _copy(file)
+    else:
+        raise BadSink("a JSON Lines file can only be exported as ndjson.")
+
+
+async def _parts(
+    first: Page, source: Any, pages: Any, format: type[FileFormat]
+) -> AsyncIterator[bytes]:
+    file = BytesIO()
+    writer = format(file, first.columns, safe=True)
+    page: Page | None = first
+    while page is not None:
+        writer.write([row_of(result) for result in page.results])
+        if part := file.getvalue():
+            yield part
+        file.seek(0)
+        file.truncate()
+        page = await source.run(next, pages, None)
+
+
+async def _copy(file: Any) -> AsyncIterator[bytes]:
+    while part := await asyncio.to_thread(file.read, CHUNK_BYTES):
+        yield part
+
+
+def _read_lines(path: Path, start: int, limit: int) -> list[tuple[str, bytes]]:
+    """A line's position is where the next one begins. A changed row may appear several times."""
+    found: list[tuple[str, bytes]] = []
+    with _open(path) as file:
+        file.seek(start)
+        while len(found) < limit and (line := file.readline(LINE_BYTES)).endswith(b"\n"):
+            found.append((str(file.tell()), line.rstrip(b"\n")))
+    return found
+
+
+def _open(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise BadSink(
+            f"there is no file {path}: nothing was stored yet, or it was moved."
+        ) from None
+    except OSError as error:
+        raise SinkAway(f"cannot read {path}: {error.strerror}.") from error
+
+
+def _number(after: str) -> int:
+    return int(after) if after.isdigit() and len(after) < 20 else 0

@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from skitter.sinks.base import BadSink, FileFormat
-from skitter.sinks.disk import sync_directory
-from skitter.sinks.ledger import Ledger, Place
-from skitter.sinks.rows import rows_of
-from skitter.sinks.visits import fresh_of, page_of
+from skitter.sinks.ledger import Ledger, Place, sync_directory
+from skitter.sinks.rows import fresh_of, page_of, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from skitter.model import Result
     from skitter.sinks.base import Row
-    from skitter.sinks.kinds import Kind
+    from skitter.sinks.columns import Kind
 
 
 class JsonlFile:

@@ -12,11 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from skitter.errors import SkitterError
-from skitter.logs import PAGE_URL
 from skitter.model import Result
-from skitter.sinks.base import RowsRefused
-from skitter.sinks.retrier import LoadPace, LoadState, Retrier, Stopped, ignore
-from skitter.tracing import Spans
+from skitter.observe.logs import PAGE_URL, Spans
+from skitter.sinks.base import LoadPace, LoadState, Retrier, RowsRefused, Stopped, ignore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

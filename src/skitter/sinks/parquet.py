@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from skitter.sinks.base import FileFormat, MissingExtra
-from skitter.sinks.kinds import Kind, fit, json_text
+from skitter.sinks.columns import Kind, fit, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

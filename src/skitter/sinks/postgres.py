@@ -27,8 +27,8 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from skitter.sinks.base import BadSink, MissingExtra
-from skitter.sinks.dialect import Dialect, FailureKind
-from skitter.sinks.kinds import Kind, json_text
+from skitter.sinks.columns import Kind, json_text
+from skitter.sinks.shape import Dialect, FailureKind
 from skitter.sinks.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
     from skitter.sinks.base import Row
-    from skitter.sinks.dialect import Values
-    from skitter.sinks.shape import FieldColumn
+    from skitter.sinks.shape import FieldColumn, Values
 
 _NO_ADDRESS = "that is not a PostgreSQL address: postgresql://USER:PASSWORD@host/database"
 _UNCLEAR = "in the password of a database, write / as %2F, ? as %3F, # as %23 and @ as %40"

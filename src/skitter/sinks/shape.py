@@ -1,16 +1,34 @@
-"""The shape of a table: which column holds which field, and its kind.
+"""Tables of databases: their columns, our marks, and dialects.
+
+What differs between the databases that sql.py writes to.
+
+The shape of a table: which column holds which field, and its kind.
 
 It is kept in the database itself, in `_skitter_columns`: field names survive any renaming, columns
 that the owner added are distinguishable from ours, and all loaders agree.
+
+Marks: what a database remembers of a job besides its rows, in two tables of ours.
+
+Which pages had no items at their last visit: rows of earlier visits may still be on their way. And
+which crawl the rows are of: `--fresh` removes them and begins the next one, after which a loader of
+the crawl before must not write.
+
+Views: where a job's items are of several types, its table gets a view of each. `shop_book` shows
+the books of `shop`, with the columns that they fill.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from datetime import datetime
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 
 from sqlalchemy import (
     Column,
+    Integer,
     MetaData,
     Table,
     Text,
@@ -21,16 +39,104 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.exc import DBAPIError
 
 from skitter.sinks.base import BadSink, Row, RowsRefused
-from skitter.sinks.kinds import Kind, kind_of, widen
-from skitter.sinks.names import MAX_NAME_BYTES, OWN, column_name
+from skitter.sinks.columns import (
+    MAX_NAME_BYTES,
+    OWN,
+    TYPE,
+    Kind,
+    column_name,
+    kind_of,
+    table_name,
+    text_of,
+    widen,
+)
 from skitter.sinks.rows import MAX_COLUMNS, too_wide
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection, Engine
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.types import TypeEngine
 
     from skitter.model import Result
+
+
+#: The values of a row, in the order of its columns.
+Values: TypeAlias = tuple[Any, ...]
+
+
+class FailureKind(Enum):
+    """What a database error means for a batch."""
+
+    AWAY = auto()  # may succeed later
+    MOVED = auto()  # the table has changed: look again
+    ROW = auto()  # one of the rows can never be stored
+    ALIEN = auto()  # not one of our databases
+    BUG = auto()
+
+
+class Dialect(Protocol):
+    """What differs between databases, with defaults for the common case."""
+
+    name: str
+    away: str  # what to say when it accepts no rows
+    types: ClassVar[dict[Kind, TypeEngine[Any]]]
+    wire: ClassVar[dict[Kind, Callable[[Any], Any]]]  # converts kinds before they are sent
+    rows_of_pages: ClassVar[str]  # a query; `pages` is a JSON list
+    row_id: ClassVar[str] = "_id"  # as it compares byte by byte
+    id_type: ClassVar[TypeEngine[Any]] = Text()
+
+    def open(self) -> Engine: ...
+
+    def require(self) -> None:
+        """Raise BadSink if there is nothing to read from."""
+        return None
+
+    def refresh(self, engine: Engine) -> None:
+        """Drop a connection that is no longer valid."""
+        return None
+
+    def clean(self, row: Row) -> Row:
+        """The row, without what the database cannot hold."""
+        return row
+
+    def insert_into(self, table: Table) -> Any:
+        """The database's own multi-row INSERT, which supports ON CONFLICT."""
+
+    def send(
+        self, connection: Connection, upsert: str, names: Sequence[str], rows: list[Values]
+    ) -> None:
+        """Run the statement for these rows."""
+
+    def begin_write(self, connection: Connection, table: str, *, alone: bool) -> None:
+        """Freeze the table's shape until the transaction ends. `alone`: nobody else writes it."""
+        return None
+
+    def begin_change(self, connection: Connection, table: str) -> None:
+        """Keep others from changing the shape until the transaction ends."""
+        return None
+
+    def index_pages(self, connection: Connection, table: str) -> None:
+        """Index a table of an earlier release, to find the rows of a page."""
+        return None
+
+    def add_columns(
+        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
+    ) -> None: ...
+
+    def widen_column(
+        self, connection: Connection, table: str, column: FieldColumn, old: Kind
+    ) -> None: ...
+
+    def judge(self, error: DBAPIError) -> FailureKind: ...
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        """The reason in one line, without the statement and its values."""
+
 
 CATALOG: Final = Table(
     "_skitter_columns",
@@ -174,3 +280,140 @@ def _kind(name: str, table: str) -> Kind:
 def _column_names(connection: Connection, table: str) -> list[str]:
     quoted = connection.dialect.identifier_preparer.quote_identifier(table)
     return list(connection.execute(text(f"SELECT * FROM {quoted} LIMIT 0")).keys())
+
+
+EMPTIED: Final = Table(
+    "_skitter_emptied",
+    CATALOG.metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("job", Text, primary_key=True),
+    Column("page", Text, primary_key=True),
+    Column("at", Text, nullable=False),
+)
+CRAWLS: Final = Table(
+    "_skitter_crawls",
+    CATALOG.metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("job", Text, primary_key=True),
+    Column("crawl", Integer, nullable=False),
+)
+
+
+def _of(marks: Table, table: str, job: str) -> Any:
+    return (marks.c.table_name == table) & (marks.c.job == job)
+
+
+def read_emptied(
+    connection: Connection, table: str, job: str, pages: list[str]
+) -> dict[str, datetime]:
+    """When these pages were found to have no items."""
+    query = select(EMPTIED.c.page, EMPTIED.c.at).where(_of(EMPTIED, table, job))
+    found = connection.execute(query.where(EMPTIED.c.page.in_(pages)))
+    return {page: datetime.fromisoformat(at) for page, at in found}
+
+
+def note_emptied(
+    connection: Connection, table: str, job: str, pages: Mapping[str, datetime]
+) -> None:
+    """Replace what is known of these pages."""
+    if not pages:
+        return
+    old = _of(EMPTIED, table, job) & EMPTIED.c.page.in_(list(pages))
+    connection.execute(delete(EMPTIED).where(old))
+    of = {"table_name": table, "job": job}
+    rows = [{**of, "page": page, "at": text_of(at)} for page, at in pages.items()]
+    connection.execute(insert(EMPTIED), rows)
+
+
+def read_crawl(connection: Connection, table: str, job: str) -> int:
+    """How many times the rows of the job were removed."""
+    query = select(CRAWLS.c.crawl).where(_of(CRAWLS, table, job))
+    return connection.execute(query).scalar() or 0
+
+
+def check_crawl(connection: Connection, table: str, job: str, *, ours: int) -> None:
+    """Raises BadSink. An older one is fine: the database was replaced."""
+    if read_crawl(connection, table, job) > ours:
+        raise BadSink(
+            f"the rows of {job!r} were removed by --fresh after this loader began: what it had "
+            "read is of the earlier crawl. Start it again."
+        )
+
+
+def begin_crawl(connection: Connection, table: str, job: str) -> int:
+    """The rows were removed."""
+    crawl = read_crawl(connection, table, job) + 1
+    for marks in (EMPTIED, CRAWLS):
+        connection.execute(delete(marks).where(_of(marks, table, job)))
+    connection.execute(insert(CRAWLS), [{"table_name": table, "job": job, "crawl": crawl}])
+    return crawl
+
+
+#: The fields of each type that a table has met.
+VIEWS: Final = Table(
+    "_skitter_views",
+    CATALOG.metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("type", Text, primary_key=True),
+    Column("field", Text, primary_key=True),
+)
+
+Types = dict[str, set[str]]
+MOST: Final = 50  # somebody's own field may be called `_type` too, and hold anything
+
+
+def types_in(rows: Iterable[Row]) -> Types:
+    """The types of these rows, and the fields that they fill."""
+    found: Types = defaultdict(set)
+    for row in rows:
+        name = row.fields.get(TYPE)
+        if isinstance(name, str) and name.isidentifier():
+            found[name].update(field for field, value in row.fields.items() if value is not None)
+    return found
+
+
+def has_news(types: Types, known: Types) -> bool:
+    """Whether a type, or a field of it, is in no view yet."""
+    if len(known) >= MOST:
+        return False
+    return any(fields - known.get(name, set()) for name, fields in types.items())
+
+
+def take_views(connection: Connection, table: str) -> Types:
+    """Drop the views of a table, as PostgreSQL changes no column that a view shows. Those that
+    somebody built upon stay."""
+    known: Types = defaultdict(set)
+    query = select(VIEWS.c.type, VIEWS.c.field).where(VIEWS.c.table_name == table)
+    for name, filled in connection.execute(query):
+        known[name].add(filled)
+    there = set(inspect(connection).get_view_names()) if known else set()
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    for name in known:
+        with suppress(DBAPIError), connection.begin_nested():
+            if (view := view_name(table, name)) in there:
+                connection.exec_driver_sql(f"DROP VIEW {quote(view)}")
+            ours = (VIEWS.c.table_name == table) & (VIEWS.c.type == name)
+            connection.execute(delete(VIEWS).where(ours))
+    return known
+
+
+def put_views(connection: Connection, shape: Shape, types: Types) -> None:
+    """Create them again. Not where the name is taken, or the user may not: rows come first."""
+    for name, fields in list(types.items())[:MOST]:
+        with suppress(DBAPIError), connection.begin_nested():
+            connection.exec_driver_sql(_definition(connection, shape, name, fields))
+            noted = [{"table_name": shape.table, "type": name, "field": one} for one in fields]
+            connection.execute(insert(VIEWS), noted)
+
+
+def view_name(table: str, name: str) -> str:
+    return table_name(f"{table}_{name}")
+
+
+def _definition(connection: Connection, shape: Shape, name: str, fields: set[str]) -> str:
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    shown = [column.name for field, column in shape.columns.items() if field in fields - {TYPE}]
+    columns = ", ".join(quote(column) for column in [*OWN, *shown])
+    view, table = quote(view_name(shape.table, name)), quote(shape.table)
+    is_type = f"{quote(shape.columns[TYPE].name)} = '{name}'"
+    return f"CREATE VIEW {view} AS SELECT {columns} FROM {table} WHERE {is_type}"

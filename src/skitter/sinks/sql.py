@@ -32,22 +32,27 @@ from sqlalchemy.schema import CreateTable, DropTable
 from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
-from skitter.sinks.dialect import FailureKind
-from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit, json_text
-from skitter.sinks.marks import begin_crawl, check_crawl, note_emptied, read_crawl, read_emptied
-from skitter.sinks.names import table_name
-from skitter.sinks.rows import result_of, rows_of
+from skitter.sinks.columns import EXACT_IN_FLOAT, Kind, fit, json_text, table_name
+from skitter.sinks.rows import began_by_page, fresh_of, result_of, rows_of
 from skitter.sinks.shape import (
     CATALOG,
+    FailureKind,
     FieldColumn,
     Shape,
+    begin_crawl,
+    check_crawl,
     check_table,
     find_shape,
+    has_news,
     note_columns,
+    note_emptied,
+    put_views,
+    read_crawl,
+    read_emptied,
     read_shape,
+    take_views,
+    types_in,
 )
-from skitter.sinks.views import has_news, put_views, take_views, types_in
-from skitter.sinks.visits import began_by_page, fresh_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -56,8 +61,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Insert
 
     from skitter.model import Result
-    from skitter.sinks.dialect import Dialect
-    from skitter.sinks.views import Types
+    from skitter.sinks.shape import Dialect, Types
 
 #: Limit on the JSON of one statement; a single row may exceed it.
 STATEMENT_BYTES = 16 * 2**20

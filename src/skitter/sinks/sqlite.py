@@ -14,9 +14,9 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import UserDefinedType
 
 from skitter.sinks.base import BadSink
-from skitter.sinks.dialect import Dialect, FailureKind
-from skitter.sinks.disk import why_not_written
-from skitter.sinks.kinds import Kind, fit, json_text, text_of
+from skitter.sinks.columns import Kind, fit, json_text, text_of
+from skitter.sinks.ledger import why_not_written
+from skitter.sinks.shape import Dialect, FailureKind
 from skitter.sinks.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
-    from skitter.sinks.dialect import Values
-    from skitter.sinks.shape import FieldColumn
+    from skitter.sinks.shape import FieldColumn, Values
 
 _BUSY_TIMEOUT_S = 30.0  # a loader's batch takes milliseconds; widening a table may take longer
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from skitter.fetch.markup import parse_html
+from skitter.fetch.html.markup import parse_html
 from skitter.settings import Limits, Politeness
 from skitter.spider.items import Rejected
 from skitter.spider.scope import Scope
-from skitter.spider.source_line import describe
+from skitter.spider.source import describe
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from skitter.model import Request
-    from skitter.page import Page
     from skitter.spider.items import Item
+    from skitter.spider.page import Page
 
 
 def default_spider(

@@ -18,7 +18,7 @@ import msgspec
 
 from skitter.errors import BadOption, UsageError, shorten
 from skitter.frontier.completions import MAX_ITEM_BYTES
-from skitter.frontier.wire import NOT_PLAIN, cut
+from skitter.frontier.transport.wire import NOT_PLAIN, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable

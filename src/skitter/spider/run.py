@@ -13,8 +13,8 @@ import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.offers import check_record, check_request
-from skitter.logs import PAGE_URL
 from skitter.model import Request
+from skitter.observe.logs import PAGE_URL
 from skitter.spider.items import (
     TYPE,
     Item,
@@ -30,11 +30,10 @@ from skitter.spider.items import (
     to_plain,
     undeclared,
 )
-from skitter.spider.passing import may_pass
-from skitter.spider.quota import Quota
+from skitter.spider.quota import Quota, may_pass
 from skitter.spider.scope import Refused
 from skitter.spider.sitemap import MAX_LINKS, SITEMAP
-from skitter.spider.source_line import (
+from skitter.spider.source import (
     SourceLine,
     describe,
     line_in,
@@ -44,8 +43,8 @@ from skitter.spider.source_line import (
 )
 
 if TYPE_CHECKING:
-    from skitter.page import Page
     from skitter.settings import Limits
+    from skitter.spider.page import Page
     from skitter.spider.spider import Spider
 
 #: The usual return types, none awaitable: faster to check than inspect.isawaitable.

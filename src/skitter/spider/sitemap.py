@@ -15,8 +15,7 @@ import msgspec
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, UsageError
-from skitter.fetch.robots import RobotsRules, robots_url
-from skitter.fetch.sitemap import (
+from skitter.fetch.html.feeds import (
     MAX_SITEMAPS,
     MAX_URLS,
     PIECE_BYTES,
@@ -24,13 +23,14 @@ from skitter.fetch.sitemap import (
     NotASitemap,
     read_sitemap,
 )
+from skitter.fetch.robots import RobotsRules, robots_url
 from skitter.model import Request
 from skitter.urls import identify, join
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from skitter.page import Page
+    from skitter.spider.page import Page
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ import msgspec
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, SpiderError
-from skitter.fetch.render import Render
+from skitter.fetch.browser.render import Render
 from skitter.model import Request
 from skitter.settings import (
     TABLES,
@@ -37,9 +37,16 @@ from skitter.settings import (
     Visits,
     check_job_name,
 )
-from skitter.spider.hooks import Hooks, added, added_error, check_handler, is_again, is_of_cell
+from skitter.spider.hooks import (
+    Hooks,
+    Login,
+    added,
+    added_error,
+    check_handler,
+    is_again,
+    is_of_cell,
+)
 from skitter.spider.items import check_item_type, types_of
-from skitter.spider.login import Login
 from skitter.spider.scope import ALLOWED, Fence, Scope, Verdict
 from skitter.spider.sitemap import (
     SITEMAP,
@@ -51,9 +58,9 @@ from skitter.spider.sitemap import (
 from skitter.urls import Canonical, identify, origin_of
 
 if TYPE_CHECKING:
-    from skitter.page import Handler
-    from skitter.report import Report
+    from skitter.observe.report import Report
     from skitter.settings.widening import Widening
+    from skitter.spider.page import Handler
 
 Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
 #: How many hosts to remember whose sitemaps were already requested.

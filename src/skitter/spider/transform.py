@@ -15,10 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import SkitterError, SpiderError
-from skitter.spider.arguments import makes_spiders
 from skitter.spider.items import is_item, to_plain
-from skitter.spider.load import find_spider, import_target
-from skitter.spider.source_line import trace
+from skitter.spider.load import find_spider, import_target, makes_spiders
+from skitter.spider.source import trace
 
 if TYPE_CHECKING:
     from pathlib import Path

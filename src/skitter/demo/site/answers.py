@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from skitter.demo.site.addresses import page_of
 from skitter.demo.site.behaviour import Behaviour, behave, write_scripts
-from skitter.demo.site.members import Members
+from skitter.demo.site.http1 import Answer
 from skitter.demo.site.pages import Pages, sorry
-from skitter.demo.site.rare import Rare
-from skitter.demo.site.wire import Answer
+from skitter.demo.site.special import Members, Rare
 
 if TYPE_CHECKING:
     from skitter.demo.site.catalogue import Catalogue
-    from skitter.demo.site.wire import Head
+    from skitter.demo.site.http1 import Head
 
 _TYPES: Final = {
     "/robots.txt": "text/plain; charset=utf-8",

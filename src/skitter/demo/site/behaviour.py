@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from skitter.demo.site.addresses import escape_path, relative
-from skitter.demo.site.words import OLD_TITLES
+from skitter.demo.site.catalogue import OLD_TITLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

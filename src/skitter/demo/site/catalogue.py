@@ -1,4 +1,7 @@
-"""What the bookshop sells: generated from a seed, the same on every machine and every Python."""
+"""What the bookshop sells: generated from a seed, the same on every machine and every Python.
+
+The bookshop's vocabulary: what titles, names and descriptions are made of.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,104 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from skitter.demo.site import words
 from skitter.errors import BadOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+
+CATEGORIES: Final = (
+    *("Fiction", "Mystery", "Science Fiction", "Poetry", "History"),
+    *("Travel", "Biography", "Children's Books", "Fantasy", "Philosophy"),
+    *("Art & Design", "Music", "Cookery", "Gardening", "Nature"),
+    *("Astronomy", "Mathematics", "Computing", "Engineering", "Medicine"),
+    *("Psychology", "Politics", "Economics", "Law", "Religion"),
+    *("Mythology", "Drama", "Short Stories", "Letters & Diaries", "Essays"),
+    *("Humour", "Comics", "Crafts", "Sport", "Sailing"),
+    *("Railways", "Architecture", "Photography", "Languages", "Local Interest"),
+)
+
+# Two to be encoded as windows-1252, whose quotation marks Latin-1 lacks.
+OLD_TITLES: Final = ("The “Café Noir” Murders", "Señor Ibáñez\u2019s Umbrella")
+
+# Titles that careless programs garble: markup, accents, another script, another encoding.
+AWKWARD_TITLES: Final = (
+    "Salt & Ashes",
+    "Less < More > Enough",
+    *OLD_TITLES,
+    "東京の雨",
+    'The Word "Perhaps"',
+    "Übermorgen, früh um fünf",
+    "Œuvres complètes \u2013 tome premier",
+)
+
+ADJECTIVES: Final = (
+    *("Silent", "Crooked", "Amber", "Forgotten", "Northern", "Paper", "Distant", "Burning"),
+    *("Hollow", "Patient", "Restless", "Second", "Borrowed", "Winter", "Broken", "Gentle"),
+    *("Unwritten", "Hidden", "Copper", "Last", "Wandering", "Blue", "Quiet", "Salted"),
+    *("Impossible", "Ordinary", "Midnight", "Careless", "Invisible", "Golden", "Slow", "Lost"),
+)
+NOUNS: Final = (
+    *("Harbour", "Orchard", "Lantern", "River", "Clock", "Garden", "Letter", "Island"),
+    *("Bridge", "Mirror", "Forest", "Cathedral", "Compass", "Storm", "Piano", "Map"),
+    *("Winter", "Library", "Window", "Tide", "Mountain", "Key", "Thread", "Station"),
+    *("Bell", "Kitchen", "Horizon", "Sparrow", "Machine", "Ladder", "Feast", "Shore"),
+)
+PEOPLE: Final = (
+    *("Cartographer", "Beekeeper", "Watchmaker", "Librarian", "Ferryman", "Gardener", "Widow"),
+    *("Translator", "Astronomer", "Baker", "Collector", "Surgeon", "Apprentice", "Sailor"),
+    *("Forger", "Violinist", "Gravedigger", "Printer", "Conductor", "Lamplighter"),
+)
+PLACES: Final = (
+    *("Lisbon", "Trieste", "Bergen", "Samarkand", "Ghent", "Valparaíso", "Kraków", "Oporto"),
+    *("Tallinn", "Marrakesh", "Leith", "Odesa", "Riga", "Cádiz", "Hokkaido", "Basel"),
+    *("Galway", "Zanzibar", "Québec", "Malmö"),
+)
+
+FIRST_NAMES: Final = (
+    *("Ada", "Bruno", "Clara", "Dmitri", "Elif", "Farid", "Greta", "Hugo", "Ines", "Jonas"),
+    *("Keiko", "Liam", "Maren", "Noor", "Oskar", "Priya", "Quentin", "Rosa", "Soren", "Tove"),
+    *("Umberto", "Vera", "Wanda", "Xavier", "Yusuf", "Zoë"),
+)
+LAST_NAMES: Final = (
+    *("Abernathy", "Brandt", "Castellano", "Dubois", "Eriksen", "Fontaine", "Grünwald"),
+    *("Haddad", "Ibáñez", "Jankowski", "Kowalczyk", "Lindqvist", "Moreau", "Nakamura"),
+    *("O'Brien", "Petrov", "Quiroga", "Rossi", "Sørensen", "Thackeray", "Ulrich", "Vance"),
+    *("Whitlock", "Ximénez", "Yamada", "Zeller"),
+)
+
+# Sentences of a description, with {person} and {place} to fill in.
+OPENINGS: Final = (
+    "A {person} returns to {place} after twenty years and finds the house lit.",
+    "In {place}, on the shortest day of the year, a {person} receives a parcel meant for another.",
+    "Nobody in {place} remembers who sent for the {person}, and nobody will admit it.",
+    "When the ferries stop running to {place}, a {person} begins to count what is left.",
+    "Every spring the {person} of {place} opens one drawer, and only one.",
+    "This is the first complete account of {place} as its {person} knew it.",
+    "Part memoir, part manual, this book follows a {person} from {place} to the edge of the map.",
+    "The {person} had a rule: never to leave {place} before the bells.",
+)
+MIDDLES: Final = (
+    "What follows is a story about patience, debt and the price of bread.",
+    "The chapters are short, the jokes are dry and the weather is dreadful.",
+    "Old letters, a broken clock and an unlikely friendship lead to the truth.",
+    "With drawings by the author and a fold-out map.",
+    "Read it slowly: the footnotes know more than the narrator.",
+    "It asks what we owe to the places that made us, and does not flinch at the answer.",
+    "Three voices tell it, and only one of them is lying.",
+    "The diagrams alone are worth the price.",
+)
+ENDINGS: Final = (
+    "Our staff fought over the only copy.",
+    "A quiet book that stays loud for weeks.",
+    "Winner of the Harbour Prize for a second novel.",
+    "Recommended to anyone who has ever missed a train on purpose.",
+    "The new edition corrects the map on page 112.",
+    "You will look at your own street differently.",
+    "Best read aloud, in winter, to someone who interrupts.",
+    "Signed copies on request.",
+)
+
 
 DEFAULT_BOOKS: Final = 700
 MIN_BOOKS, MAX_BOOKS = 50, 5000  # fewer would leave no room for everything that can go wrong
@@ -102,7 +198,7 @@ def make_catalogue(books: int = DEFAULT_BOOKS) -> Catalogue:
     """This many books; 700 fill about 60 pages of 40 categories."""
     if not MIN_BOOKS <= books <= MAX_BOOKS:
         raise BadOption("books", books, f"a number from {MIN_BOOKS} to {MAX_BOOKS:,}")
-    names = words.CATEGORIES[: max(4, min(40, round(books * 40 / 700)))]
+    names = CATEGORIES[: max(4, min(40, round(books * 40 / 700)))]
     categories = tuple(Category(name, slugify(name)) for name in names)
     authors = _make_authors(max(12, books * 10 // 37))
     titles = _titles(_Dice(SEED))
@@ -124,7 +220,7 @@ class _Dice:
 
 
 def _make_authors(number: int) -> tuple[Author, ...]:
-    first, last = words.FIRST_NAMES, words.LAST_NAMES
+    first, last = FIRST_NAMES, LAST_NAMES
     names: dict[str, Author] = {}
     for n in range(number):
         # Two strides without a common factor: no name repeats before all were used.
@@ -166,10 +262,10 @@ def _choose_category(number: int, dice: _Dice, categories: Sequence[Category]) -
 
 
 def _describe(dice: _Dice) -> str:
-    opening = dice.pick(words.OPENINGS)
-    person, place = dice.pick(words.PEOPLE).lower(), dice.pick(words.PLACES)
+    opening = dice.pick(OPENINGS)
+    person, place = dice.pick(PEOPLE).lower(), dice.pick(PLACES)
     first = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", opening.format(person=person, place=place))
-    return " ".join([first, dice.pick(words.MIDDLES), dice.pick(words.ENDINGS)])
+    return " ".join([first, dice.pick(MIDDLES), dice.pick(ENDINGS)])
 
 
 def _make_upc(number: int) -> str:
@@ -181,8 +277,8 @@ def _make_upc(number: int) -> str:
 
 def _titles(dice: _Dice) -> Iterator[str]:
     """Awkward ones early, so that small shops have them too; no two with the same slug."""
-    awkward = list(words.AWKWARD_TITLES)
-    used = {slugify(title) for title in words.AWKWARD_TITLES}
+    awkward = list(AWKWARD_TITLES)
+    used = {slugify(title) for title in AWKWARD_TITLES}
     for number in count():
         if number % 5 == 2 and awkward:
             yield awkward.pop(0)
@@ -194,10 +290,10 @@ def _titles(dice: _Dice) -> Iterator[str]:
 
 
 def _invent_title(dice: _Dice) -> str:
-    adjective, noun, other = dice.pick(words.ADJECTIVES), dice.pick(words.NOUNS), None
+    adjective, noun, other = dice.pick(ADJECTIVES), dice.pick(NOUNS), None
     while other in (None, noun):
-        other = dice.pick(words.NOUNS)
-    person, place = dice.pick(words.PEOPLE), dice.pick(words.PLACES)
+        other = dice.pick(NOUNS)
+    person, place = dice.pick(PEOPLE), dice.pick(PLACES)
     shapes = (
         f"The {adjective} {noun}",
         f"The {person}'s {noun}",

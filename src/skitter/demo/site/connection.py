@@ -10,8 +10,8 @@ from http import HTTPStatus
 from time import monotonic, time
 from typing import TYPE_CHECKING, Final, cast
 
-from skitter.demo.site.log import AccessLog, Entry
-from skitter.demo.site.wire import (
+from skitter.demo.site.addresses import AccessLog, Entry
+from skitter.demo.site.http1 import (
     MAX_BODY_BYTES,
     MAX_HEAD_BYTES,
     Answer,

@@ -12,10 +12,10 @@ import errno
 import socket
 from typing import TYPE_CHECKING, Final, Self
 
+from skitter.demo.site.addresses import AccessLog
 from skitter.demo.site.answers import Answers
 from skitter.demo.site.catalogue import DEFAULT_BOOKS, make_catalogue
 from skitter.demo.site.connection import Connection
-from skitter.demo.site.log import AccessLog
 from skitter.errors import BadOption, ServerFailed
 
 if TYPE_CHECKING:

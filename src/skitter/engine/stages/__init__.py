@@ -1,4 +1,23 @@
-"""The way of a page: the list of its stages, each a file here."""
+"""The way of a page: the list of its stages, each a file here.
+
+archive     Has the response that the handler saw kept: on disk before the page is completed
+directives  What pages ask of robots, and which of it this crawl obeys
+excluded    Sets pages aside that the job's patterns exclude by now
+fetch       Sends the request when its host's moment has come: by HTTP or a browser, on a route
+handler     Runs the spider's handler, which finds items and links
+judge       Decides what becomes of a response, by status, headers and signs of a block page
+lanes       Passes pages that need a browser on to the lane that has one
+links       Drops links that a cached robots.txt disallows; sorts out those that the frontier has
+logins      Logging sessions in: one worker does it, others wait
+measure     Counts and times requests, for the figures of the crawl
+offline     Drops links to pages that are not in the archive
+on_error    Calls the spider's hooks for failed attempts
+revisits    Revisits: a page is fetched again, with its ETag and date, and handled if it changed
+robots      Asks robots.txt, which is fetched once per host for the whole fleet
+sessions    Opens the session of the request, which keeps the cookies of responses
+stage       Stage: one step of the way of a page
+traps       Traps: budgets of URL shapes, and whether a page says something new
+"""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from skitter.engine.outcomes import Completed
 from skitter.engine.stages.stage import Stage
+from skitter.engine.visit import Completed
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
 
 
 class Archive(Stage):

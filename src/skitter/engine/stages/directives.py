@@ -11,17 +11,16 @@ import msgspec
 
 from skitter.engine.stages.stage import Stage
 from skitter.fetch.robots import product_token
-from skitter.page.signals import has_signals, spell
+from skitter.spider.page.signals import has_signals, spell
 from skitter.spider.scope import Refused
 from skitter.urls import identify
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
     from skitter.engine.verdict import Verdict
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
     from skitter.model import Request
-    from skitter.page import Page
+    from skitter.spider.page import Page
     from skitter.spider.run import HandlerOutput
 
 #: Key of `Request.meta`: the page that named this one as its canonical form.

@@ -3,12 +3,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.engine.leases import exclude
-from skitter.engine.outcomes import Buried
 from skitter.engine.stages.stage import Stage
+from skitter.engine.visit import Buried
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
 
 
 class Excluded(Stage):

@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from skitter.engine.stages.stage import Stage
-from skitter.report import some
+from skitter.observe.report import some
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
 
 if TYPE_CHECKING:

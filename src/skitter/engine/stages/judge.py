@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.engine.departures import PATIENCE_AFTER_REDIRECT_S
-from skitter.engine.outcomes import AGAIN
-from skitter.engine.redirects import redirected
 from skitter.engine.stages.stage import Stage
-from skitter.engine.verdict import Bury, Follow, Handle, Retry, Skip, judge_response
-from skitter.page import Page
+from skitter.engine.verdict import Bury, Follow, Handle, Retry, Skip, judge_response, redirected
+from skitter.engine.visit import AGAIN
+from skitter.spider.page import Page
 from skitter.spider.scope import FILE, Refused
 from skitter.urls import identify
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Again, Outcome
     from skitter.engine.verdict import Verdict
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Again, Outcome, Visit
     from skitter.model import Request, Response
 
 

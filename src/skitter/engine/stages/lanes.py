@@ -6,9 +6,8 @@ from skitter.engine.rendering import for_browser
 from skitter.engine.stages.stage import Stage
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
     from skitter.model import Lease
 
 

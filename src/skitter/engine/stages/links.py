@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from skitter.engine.stages.stage import Stage
 from skitter.fetch.robots import product_token
-from skitter.report import some
+from skitter.observe.report import some
 from skitter.spider.scope import Refused
 
 if TYPE_CHECKING:

@@ -13,31 +13,29 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from skitter.engine.caches import site_of
 from skitter.engine.departures import PATIENCE_AFTER_REDIRECT_S, TooEarly
-from skitter.engine.redirects import redirected
-from skitter.engine.session_store import site_of
 from skitter.engine.stages.stage import Stage
-from skitter.engine.verdict import Bury, Follow, Retry, judge_response
+from skitter.engine.verdict import Bury, Follow, Retry, judge_response, redirected
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.session import SESSION
-from skitter.frontier.sessions import Key, claim_login, end_login
+from skitter.frontier.sites.sessions import Key, claim_login, end_login
 from skitter.model import Request
-from skitter.page import Page
 from skitter.redact import hide_queries
+from skitter.spider.page import Page
 from skitter.spider.sitemap import SITEMAP
-from skitter.spider.source_line import trace
+from skitter.spider.source import trace
 from skitter.urls import identify, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
-    from skitter.engine.visit import Visit
-    from skitter.fetch.client import Leave
+    from skitter.engine.visit import Outcome, Visit
+    from skitter.fetch.http.fetcher import Leave
     from skitter.fetch.session import Session
     from skitter.model import Lease, Response
-    from skitter.spider.login import Login
+    from skitter.spider.hooks import Login
 
 POLL_S: Final = 0.2
 

@@ -6,13 +6,12 @@ from skitter.engine.stages.stage import Stage
 from skitter.engine.verdict import Bury, Handle, Retry
 from skitter.errors import FetchError, FetchTimeout, NoRoute, ProxyFault
 from skitter.fetch.session import ROUTE
-from skitter.metrics.recorder import status_class
+from skitter.observe.metrics import status_class
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.verdict import Verdict
-    from skitter.engine.visit import Visit
-    from skitter.metrics.recorder import Exchange
+    from skitter.engine.visit import Outcome, Visit
+    from skitter.observe.metrics import Exchange
 
 
 class Measure(Stage):

@@ -6,7 +6,7 @@ from skitter.engine.stages.stage import Stage
 from skitter.spider.scope import Refused
 
 if TYPE_CHECKING:
-    from skitter.archive.fetcher import ArchiveFetcher
+    from skitter.archive.playback import ArchiveFetcher
     from skitter.engine.parts import Parts
     from skitter.engine.visit import Visit
     from skitter.spider.run import HandlerOutput

@@ -4,18 +4,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from skitter.engine.outcomes import Buried, Cause, Retried
 from skitter.engine.stages.stage import Stage
+from skitter.engine.visit import Buried, Cause, Retried
 from skitter.errors import FetchError, NoPage
 from skitter.spider.hooks import run_error_hooks
-from skitter.spider.source_line import trace
+from skitter.spider.source import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
 
 
 class OnError(Stage):

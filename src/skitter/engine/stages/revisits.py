@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import msgspec
 
-from skitter.engine.outcomes import Buried, Completed
 from skitter.engine.stages.stage import Stage
-from skitter.frontier.admin.schedule import offer_round
+from skitter.engine.visit import Buried, Completed
 from skitter.frontier.completions import encode_item
-from skitter.frontier.wire import encode, ms
+from skitter.frontier.records.schedule import offer_round
+from skitter.frontier.transport.wire import encode, ms
 from skitter.model import Revisit, Visited
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
     from skitter.engine.verdict import Verdict
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease, Request, Response
 

@@ -8,9 +8,8 @@ from skitter.engine.stages.stage import Stage
 from skitter.errors import NAMES_AWAY, NamesUnavailable
 
 if TYPE_CHECKING:
-    from skitter.engine.outcomes import Outcome
     from skitter.engine.parts import Parts
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
 
 
 class Robots(Stage):

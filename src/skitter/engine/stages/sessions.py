@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from skitter.engine.stages.stage import Stage
-from skitter.report import some
+from skitter.observe.report import some
 
 if TYPE_CHECKING:
     from skitter.engine.parts import Parts

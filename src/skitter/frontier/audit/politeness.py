@@ -14,18 +14,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import BadURL
-from skitter.frontier.facts import host_facts
-from skitter.frontier.pace import MAX_URL_CHARS
-from skitter.frontier.robots import stored_robots
-from skitter.report import some
+from skitter.frontier.delays import MAX_URL_CHARS
+from skitter.frontier.sites.facts import host_facts
+from skitter.frontier.sites.learned import stored_robots
+from skitter.observe.report import some
 from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
-    from skitter.frontier.facts import HostFacts
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.shard import Shard
+    from skitter.frontier.sites.facts import HostFacts
+    from skitter.frontier.transport.shard import Shard
 
 #: Whether stored rules allow a URL; None: they cannot be read.
 Allows = Callable[[bytes, str], bool | None]

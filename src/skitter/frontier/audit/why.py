@@ -1,32 +1,83 @@
-"""Why a URL is where it is: what the frontier knows about one page."""
+"""Why a URL is where it is.
+
+Links beyond max_depth. The frontier refuses them, but the pages they were found on keep them,
+so looking for one means scanning those pages, in small steps.
+
+Why a URL is where it is: what the frontier knows about one page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skitter.errors import BadURL
-from skitter.frontier.admin.control import host_name
-from skitter.frontier.admin.refusals import find_refusal
+from skitter.errors import BadURL, UsageError
 from skitter.frontier.audit.rules import is_fingerprint
-from skitter.frontier.audit.too_deep import find_beyond
-from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
-from skitter.frontier.offers import slot_of
-from skitter.frontier.pages import DonePage, find_page
-from skitter.frontier.robots import stored_robots
-from skitter.frontier.scan import scan_names
+from skitter.frontier.completions import open_outlinks
+from skitter.frontier.control import host_name
+from skitter.frontier.feed import find_refusal
+from skitter.frontier.offers import identify_request, slot_of
+from skitter.frontier.sites.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
+from skitter.frontier.sites.learned import DonePage, find_page, stored_robots
 from skitter.frontier.totals import read_totals
+from skitter.frontier.transport.scan import scan_names
 from skitter.model import Request, State
-from skitter.report import duration, moment, some
-from skitter.shapes import shape_of
+from skitter.observe.report import duration, moment, some
+from skitter.patterns import shape_of
 from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.shard import Shard
+    from skitter.frontier.transport.shard import Shard
     from skitter.settings import JobOptions
     from skitter.urls import Target
+
+
+AT_ONCE = 50  # pages, of a few kilobytes each
+REMEMBERED = 1_000_000
+
+
+class Beyond(NamedTuple):
+    """A link that is too deep."""
+
+    depth: int
+    parent: str | None
+    priority: int
+
+
+async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
+    """Find a link to this request on the pages whose links were not all added."""
+    passed: set[str] = set()  # pages of a site share most of their links
+    for shard in frontier.shards:
+        async for links in _reopenable_links(shard):
+            for one in links:
+                if one.is_plain and one.url in passed:
+                    continue
+                if _fingerprint(one, frontier) == fingerprint:
+                    return Beyond(one.depth, one.parent, one.priority)
+                if one.is_plain and len(passed) < REMEMBERED:
+                    passed.add(one.url)
+    return None
+
+
+async def _reopenable_links(shard: Shard) -> AsyncIterator[list[Request]]:
+    async for fps in scan_names(shard, "reopenable"):
+        for first in range(0, len(fps), AT_ONCE):
+            some = fps[first : first + AT_ONCE]
+            depths = await shard.command("HMGET", "depths", *some)
+            packed = await shard.command("HMGET", "outlinks", *some)
+            for depth, links in zip(depths, packed, strict=True):
+                yield open_outlinks(links or b"", int(depth or 0))
+
+
+def _fingerprint(request: Request, frontier: Frontier) -> str:
+    try:
+        return identify_request(request, frontier.layout)[1]
+    except UsageError:
+        return ""
 
 
 #: Stored rules, a URL, and the user agent they were read for (None: unknown) -> a sentence.

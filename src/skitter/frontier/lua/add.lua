@@ -11,7 +11,7 @@ EACH   fp       text   fingerprint
 REPLY  ints   a code per request: NEW, SEEN, FULL, DEEP or CLOSED
 COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 ]]
---@include once accept room commit
+--@include once accept room enqueue
 -- As in complete.lua: a page in flight when the job was cancelled may still deliver its links.
 if links == 1 and limits.state == 'cancel' then limits.open = true end
 

@@ -5,7 +5,7 @@ EACH   fp       text
 REPLY  ints   a code per fingerprint: NEW, or SEEN if already known
 COST   O(fingerprints); one split of at most 512 fingerprints per 200 new ones
 ]]
---@include once accept commit
+--@include once accept enqueue
 local codes, new = {}, 0
 for at = EACH.start, #ARGV do
   local is_new = admit(ARGV[at])

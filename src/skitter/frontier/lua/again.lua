@@ -17,7 +17,7 @@ EACH   fp       text   fingerprint
 REPLY  ints   a code per request: NEW (it is pending now), SEEN, FULL, DEEP or CLOSED
 COST   O(requests * log N)
 ]]
---@include once accept room commit
+--@include once accept room enqueue
 local room = room_left()
 local names = {}
 for at = EACH.start, #ARGV, EACH.stride do names[#names + 1] = ARGV[at + 1] end

@@ -13,7 +13,7 @@ REPLY  list   empty, or: requests in all queues, shelved and pages of all hosts,
        the last two differ
 COST   O(limit)
 ]]
---@include bulk counters host_record record seen
+--@include bulk counters host record seen
 -- A Bloom filter has no buckets.
 local largest = math.max(buckets or 0, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
 if largest > limit then return {} end

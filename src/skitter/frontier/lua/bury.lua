@@ -13,7 +13,7 @@ EACH   fp       text
 REPLY  ints   a code per lease: BURIED, RELEASED or LOST
 COST   O(leases * log N)
 ]]
---@include end_each trouble feedback excluded turn_back
+--@include end_each trouble feedback excluded delay
 local function give_up(claim)
   local entry, patterns = trouble_of(claim.fp), ARGV[claim.at + 4]
   if patterns == '' then

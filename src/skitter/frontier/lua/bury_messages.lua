@@ -10,7 +10,7 @@ EACH   fp       text
 REPLY  ints   a code per message: BURIED, or SEEN if the same one was rejected before
 COST   O(messages * log N)
 ]]
---@include once accept trouble commit
+--@include once accept trouble enqueue
 local codes = {}
 for at = EACH.start, #ARGV, EACH.stride do
   local fp, code = ARGV[at], SEEN

@@ -19,7 +19,7 @@ REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the pos
        links that were known
 COST   O(leases + links + items), each log N
 ]]
---@include once accept brings claims feedback commit
+--@include once accept brings claims feedback enqueue
 local LINK = 5
 
 -- A page in flight when the job was cancelled is not fetched again after a resume: refusing its

@@ -13,7 +13,7 @@ REPLY  ints   per group: ms to wait (-1: longer than max_wait_ms, or the host re
        reserved), and the moment granted, which is the end of the hold
 COST   O(groups * log N)
 ]]
---@include once put_off delay commit
+--@include once delay enqueue
 local function grant(name, moment_ms, max_wait_ms, hold_ms)
   local known, opens_at = peek(name), now_ms
   if known.asked_at ~= moment_ms then

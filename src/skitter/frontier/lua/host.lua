@@ -10,7 +10,7 @@ EACH   name     text   host
 REPLY  int    how many hosts were given
 COST   O(hosts * log N)
 ]]
---@include commit
+--@include enqueue
 local function with_own(known)
   local own = {}
   for name, number in pairs(known.own) do own[name] = number end

@@ -14,11 +14,11 @@ ARGV   limit    int    at most this many
        token    text   proof of the lease; the second in which it was taken is appended
 REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: only this
        shard's share of max_pages held more back), born (if it changed, clear all caches), pace
-       (pace.lua), pages to reopen (-1: the job keeps no depths), sessions (1: there are some),
+       (leasing.lua), pages to reopen (-1: the job keeps no depths), sessions (1: there are some),
        the job's time in ms, then per request: fingerprint, record, trouble or empty, depth if kept
 COST   O(limit * log N), regardless of the number of hosts and URLs
 ]]
---@include answers handing_out catch_up reap wake take sift commit budget pace depth company
+--@include answers handing_out catch_up reap leasing take enqueue budget depth company
 local proof = token .. string.format('.%d', wall_ms / 1000) .. (company == 1 and IN_COMPANY or '')
 local function hand_out(fps)
   local expiries, holders, until_ms = {}, {}, string.format('%.0f', now_ms + ttl_ms)

@@ -6,7 +6,7 @@ FLAGS  allow-oom
 REPLY  int    how many became pending
 COST   O(shapes held * log N), and O(log N) for each URL freed: at most 500 per shape
 ]]
---@include finished looks free commit
+--@include finished shapes free enqueue
 local AT_ONCE = 100 -- shapes per call
 
 local function look_at(member)

@@ -7,6 +7,6 @@ EACH   news     bytes  model.SessionNews as msgpack
 REPLY  int    how many were stored
 COST   O(fields)
 ]]
---@include once learn_session
+--@include once feedback
 for at = EACH.start, #ARGV do learn_session(cmsgpack.unpack(ARGV[at])) end
 return remember(#ARGV - EACH.start + 1)

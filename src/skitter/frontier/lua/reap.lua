@@ -7,7 +7,7 @@ ARGV   at_most  int    take back at most this many
 REPLY  int    how many were taken back
 COST   O(at_most * log N)
 ]]
---@include once reap commit
+--@include once reap enqueue
 local taken = reap(at_most)
 commit()
 return remember(taken)

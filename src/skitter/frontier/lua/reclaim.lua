@@ -12,7 +12,7 @@ EACH   fp       text
 REPLY  int    how many were taken back
 COST   O(leases * log N)
 ]]
---@include once reap commit
+--@include once reap enqueue
 expect_losses()
 local fps, held = {}, {}
 for at = EACH.start, #ARGV, EACH.stride do fps[#fps + 1] = ARGV[at] end

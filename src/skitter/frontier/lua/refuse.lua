@@ -12,7 +12,7 @@ EACH   fp       text
 REPLY  int    how many links were given
 COST   O(links)
 ]]
---@include once newest
+--@include once bulk
 local kinds, links = {}, {}
 for at = EACH.start, #ARGV, EACH.stride do
   local kind = ARGV[at + 1]

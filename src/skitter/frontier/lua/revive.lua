@@ -6,7 +6,7 @@ EACH   fp       text
 REPLY  int    how many were revived
 COST   O(requests * log N)
 ]]
---@include once exhume record trouble commit
+--@include once exhume record trouble enqueue
 local fps, troubles = exhume()
 for i, record in ipairs(bulk_read('HMGET', task, fps)) do
   local priority, name, body = unpack_record(record)

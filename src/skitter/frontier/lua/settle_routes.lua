@@ -16,7 +16,7 @@ EACH   place    text   the one given to take_routes; empty: the route has no lim
 REPLY  list   server ms, the routes as field and number, then domain and record for each domain
 COST   O(requests * routes)
 ]]
---@include arms route_health
+--@include routes
 local REMEMBER_MS = 600000
 local FIGURES = '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
 

@@ -17,7 +17,7 @@ REPLY  list   state, then names and values: max_pages (0: no limit), delayed, tr
        look) and every counter
 COST   O(1)
 ]]
---@include limits counters depth revisit looks excluded
+--@include limits counters depth revisit shapes excluded
 local excluded = count_excluded()
 local reply = {
   limits.state,

@@ -11,7 +11,7 @@ REPLY  ints   per lease: 1 (fetch it), 0 (held) or LOST; and how many further pa
        be fetched without asking
 COST   O(leases * log N), plus the shapes of their hosts: at most 101 each
 ]]
---@include once claims turn_back looks free commit
+--@include once claims delay shapes free enqueue
 -- A worker may fetch so many more pages of a shape without asking. If it dies, they are lost to the
 -- budget, so it is a part of what is left.
 local AHEAD, PART = 100, 4

@@ -10,7 +10,7 @@ EACH   fp       text
 REPLY  ints   a code per request: BURIED, or LOST if it does not wait
 COST   O(requests * log N)
 ]]
---@include once trouble record commit
+--@include once trouble record enqueue
 local function take_out(fp)
   local name = host_of(redis.call('HGET', task, fp) or '')
   if not name then return false end

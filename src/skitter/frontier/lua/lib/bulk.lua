@@ -1,5 +1,10 @@
 --[[
+bulk: many values in one command, and lists of the newest.
+
 bulk: run one command with many values, in slices that fit Lua's stack.
+
+newest: keep the latest entries, in two hashes. When `new` holds half of `keep`, it replaces `old`:
+that needs neither an order nor a scan.
 ]]
 local SLICE = 4000
 
@@ -19,4 +24,13 @@ local function bulk_read(command, key, fields)
     for _, answer in ipairs(part) do answers[#answers + 1] = answer end
   end
   return answers
+end
+
+local function keep_newest(family, pairs, keep)
+  if #pairs == 0 then return end
+  local new, old = family .. 'new', family .. 'old'
+  bulk('HSET', new, pairs)
+  if redis.call('HLEN', new) * 2 < keep then return end
+  redis.call('UNLINK', old)
+  redis.call('RENAME', new, old)
 end

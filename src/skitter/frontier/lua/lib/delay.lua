@@ -1,12 +1,18 @@
 --[[
+delay: how long a host waits between requests.
+
 delay: how long to leave a host alone between two requests.
 
 It is the largest of: the configured delay (the host's own or the job's), the crawl delay in its
 robots.txt, `latency_factor` times its latency divided by max_in_flight, and `raised_ms` after
 incidents (adapt.lua). Latency does not slow down a host without a delay: a user who configures 0
 wants requests sent as fast as the host answers.
+
+turn_back: give a host's turn back that was leased for that moment and not used.
+
+put_off: note that a request to a host left, or will leave, at that moment. A later one stays.
 ]]
---@include limits host
+--@include limits host lane clock
 local DAY_MS = 86400000 -- the cap for jobs from an older release, which have no max_delay_ms
 local MIN_SLACK_MS, MAX_SLACK_MS = 2, 10
 local longest_ms = math.min(limits.max_delay_ms, DAY_MS)
@@ -42,4 +48,17 @@ end
 local function gap_of(known)
   local delay_ms = delay_of(known)
   return delay_ms == 0 and 0 or delay_ms + slack_of(known, delay_ms)
+end
+
+local function give_turn_back(name, moment_ms)
+  local clock = peek(clock_name(name))
+  if moment_ms > 0 and clock.asked_at == moment_ms then
+    host(name)
+    host(clock_name(name)).asked_at = moment_ms - gap_of(clock)
+  end
+end
+
+local function put_off(name, moment_ms)
+  local clock = clock_name(name)
+  if moment_ms > peek(clock).asked_at then host(clock).asked_at = moment_ms end
 end

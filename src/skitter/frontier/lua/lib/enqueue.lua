@@ -1,8 +1,27 @@
 --[[
+enqueue: make requests pending and write what changed.
+
+keeps_place: whether a host is in a list and one more request of that priority does not move it.
+That is so for most hosts of an `add`, whose records are then not even unpacked.
+
 enqueue: make a request pending, behind others of its priority (in a lifo job: in front of them).
 `settle_all` writes it.
+
+commit: the last step of a script that writes: move each host it touched to the right list, then
+write each host and counter once.
 ]]
---@include settle keeps_place waits
+--@include host settle score
+local function keeps_place(name, priority)
+  local known, tied, best, listed_in = loaded[name], nil, nil, nil
+  if known or not packed_hosts[name] then
+    known = known or peek(name)
+    tied, best, listed_in = known.tied, known.best, known.listed_in
+  else
+    tied, best, listed_in = unpack_place(packed_hosts[name])
+  end
+  return (listed_in == DUE or listed_in == WAIT) and tied > 0 and priority <= best
+end
+
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
 
 local function rank_anew(known, priority, ticket)
@@ -41,4 +60,15 @@ local function settle_all()
   count('pending', arrived)
   arrivals = {}
   settle_hosts()
+end
+
+local function commit()
+  settle_all()
+  local packed = {}
+  for name in pairs(touched) do
+    packed[#packed + 1] = name
+    packed[#packed + 1] = pack_host(loaded[name])
+  end
+  bulk('HSET', hosts, packed)
+  write_counters()
 end

@@ -5,7 +5,7 @@ look; a drained shard has nothing but those.
 KEYS   delayed  zset
        lease    zset
 ]]
---@include limits counters depth revisit looks
+--@include limits counters depth revisit shapes
 local function count_left()
   return read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
     + count_to_reopen() + count_due()

@@ -1,6 +1,6 @@
 --[[
-slots: metrics over time: counters in slots, durations in logarithmic buckets. metrics/slots.py and
-metrics/histogram.py repeat the steps and retention times below.
+slots: metrics over time: counters in slots, durations in logarithmic buckets. observe/metrics.py and
+observe/metrics.py repeat the steps and retention times below.
 
 A metric must never stop a crawl: a key of the wrong type is left alone.
 

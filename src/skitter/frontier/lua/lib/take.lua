@@ -10,7 +10,7 @@ workers, it does not take the rest of a batch with it.
 
 ARGV   lane     text   browser, or empty for plain HTTP: lane.lua
 ]]
---@include settle trouble waits
+--@include settle trouble score
 local function is_suspect(name)
   local head = redis.pcall('ZRANGE', queue .. name, 0, 0)[1]
   local losses = head and trouble_of(head).losses or 0

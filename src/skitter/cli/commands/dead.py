@@ -1,0 +1,349 @@
+"""Dead letters: list, show, retry, drop, export."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, NamedTuple
+
+import msgspec
+import typer
+
+from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
+from skitter.cli.show.console import indented, out
+from skitter.cli.show.output import answer, emit_json, grid, pairs, say
+from skitter.errors import UsageError, shorten
+from skitter.frontier.audit.rules import is_fingerprint
+from skitter.frontier.dead import (
+    PAGE,
+    Filter,
+    dead_kinds,
+    dead_letters,
+    drop,
+    find_dead,
+    masked,
+    revive,
+)
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.records.operators import NewAction
+from skitter.frontier.transport.wire import batched
+from skitter.model import DeadLetter
+from skitter.observe.report import DATE_AND_TIME, moment, some
+from skitter.redact import clean, redact, redact_text
+from skitter.urls import fingerprint, identify
+
+Target = Annotated[
+    list[str] | None, typer.Argument(metavar="[URL...]", help="URLs or fingerprints.")
+]
+Match = Annotated[
+    str | None,
+    typer.Option(
+        "--match", help="Only URLs that contain this text, or match this pattern with * and ?."
+    ),
+]
+Reason = Annotated[
+    str | None, typer.Option("--reason", help="Only those whose reason contains this text.")
+]
+LONGEST_REASON = 300
+KINDS_SHOWN = 5
+Batches = Callable[[Frontier], AsyncIterator[list[DeadLetter]]]
+Verb = Callable[[Frontier, Sequence[DeadLetter]], Awaitable[int]]
+All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+WithSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--with-secrets",
+        help="Show passwords in URLs, secret headers and request bodies instead of ***.",
+    ),
+]
+
+group = typer.Typer(no_args_is_help=True, help="List, retry or drop URLs that were given up.")
+
+
+@group.command("list")
+def list_letters(
+    job: Job,
+    match: Match = None,
+    reason: Reason = None,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number to show.")] = 50,
+    with_secrets: WithSecrets = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """List dead letters, oldest first."""
+
+    which = Filter(url=match, reason=reason)
+
+    async def work(frontier: Frontier) -> tuple[list[DeadLetter], int, str]:
+        letters: list[DeadLetter] = []
+        async for letter in dead_letters(frontier, which):
+            if len(letters) >= limit:
+                break
+            letters.append(letter)
+        why_none = "" if letters or not limit else await _why_none(frontier, which)
+        return letters, (await frontier.stats()).dead, why_none
+
+    letters, dead, why_none = on_job(settings(redis, directory), job, work)
+    if as_json:
+        emit_json([_document(one, with_secrets) for one in letters])
+    elif not letters and limit:
+        say(why_none)
+    else:
+        _show_list([_cells(one, with_secrets) for one in letters])
+        if dead > len(letters):
+            more = "; see --limit, --match and --reason" if len(letters) == limit else " match"
+            say(f"{len(letters):,} of {dead:,} dead letters{more}.")
+
+
+def _cells(one: DeadLetter, with_secrets: bool = False) -> list[object]:
+    name = _name(one, with_secrets)
+    name = name if one.can_be_fetched else shorten(name)  # messages may be long
+    reason = shorten(redact_text(one.reason), LONGEST_REASON)
+    return [name, reason, one.failures + one.losses, moment(one.at, DATE_AND_TIME)]
+
+
+def _show_list(rows: list[list[object]]) -> None:
+    """A table if rows fit on a line; else the URL, and the rest on the line below."""
+    widths = [
+        max((len(str(cell)) for cell in column), default=0) for column in zip(*rows, strict=True)
+    ]
+    if not out.is_terminal or sum(widths) + 2 * len(widths) <= out.width:
+        grid(["url", "reason", "tries", "given up"], rows)
+        return
+    for url, reason, tries, given_up in rows:
+        say(clean(str(url)))
+        indented(f"{reason}; {some(int(str(tries)), 'try', 'tries')}, given up {given_up}")
+
+
+@group.command("show")
+def show(
+    job: Job,
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL or fingerprint.")],
+    method: Method = "GET",
+    body: Body = "",
+    with_secrets: WithSecrets = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show everything about one dead letter, by URL or fingerprint."""
+
+    async def work(frontier: Frontier) -> DeadLetter:
+        return await _find(frontier, url, method, body)
+
+    letter = on_job(settings(redis, directory), job, work)
+    document = _document(letter, with_secrets)
+    if as_json:
+        emit_json(document)
+    else:
+        pairs(_rows(letter, document))
+
+
+def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    request = document["request"]
+    yield "url", document["url"] or _name(letter)
+    yield "reason", document["reason"]
+    yield "given up", moment(letter.at, DATE_AND_TIME)
+    yield "failures", letter.failures
+    yield "lost workers", letter.losses
+    yield "priority", letter.priority
+    yield "found on", request.get("parent") or "pushed"
+    yield "depth", letter.request.depth
+    yield "method", letter.request.method
+    for i, (name, value) in enumerate(request.get("headers", {}).items()):
+        yield "headers" if i == 0 else "", f"{name}: {value}"
+    if letter.request.body:
+        yield "body", f"{len(letter.request.body):,} bytes"
+    yield "meta", msgspec.json.encode(request.get("meta", {})).decode()
+    yield "fingerprint", letter.fingerprint
+
+
+def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
+    """A dead letter for JSON; secrets are masked unless asked for."""
+    return msgspec.to_builtins(letter) if with_secrets else masked(letter)
+
+
+@group.command("retry")
+def retry(
+    job: Job,
+    urls: Target = None,
+    match: Match = None,
+    reason: Reason = None,
+    everything: All = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Make dead letters pending again. Name them, or say which: --match, --reason, --all."""
+    which = Filter(url=match, reason=reason)
+    batches = _selection(urls, which, everything=everything)
+    action = NewAction(job, "retry", _chosen(urls, which))
+    work = partial(_change, batches, which, revive)
+    did = on_job(settings(redis, directory), job, work, action=action)
+    _report(job, "retried", did, as_json=as_json)
+
+
+@group.command("drop")
+def drop_letters(
+    job: Job,
+    urls: Target = None,
+    match: Match = None,
+    reason: Reason = None,
+    everything: All = False,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget", help="Also forget the URL, so that a later link can add it again."
+        ),
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Remove dead letters: the named ones, those that match, or --all."""
+    which = Filter(url=match, reason=reason)
+    batches = _selection(urls, which, everything=everything)
+    action = NewAction(job, "drop", _chosen(urls, which))
+    work = partial(_change, batches, which, partial(drop, forget=forget))
+    did = on_job(settings(redis, directory), job, work, action=action)
+    _report(job, "dropped", did, as_json=as_json)
+
+
+@group.command("export")
+def export(
+    job: Job,
+    to: Annotated[Path, typer.Option("--to", help="The file to write.")],
+    urls: Target = None,
+    match: Match = None,
+    reason: Reason = None,
+    with_secrets: WithSecrets = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Write dead letters to a file, one JSON document per line. Only you can read it."""
+    which = Filter(url=match, reason=reason)
+    batches = _selection(urls, which, everything=True)
+
+    async def work(frontier: Frontier) -> _Did:
+        async def write(_: Frontier, letters: Sequence[DeadLetter]) -> int:
+            lines = (msgspec.json.encode(_document(one, with_secrets)) for one in letters)
+            file.writelines(line + b"\n" for line in lines)
+            return len(letters)
+
+        try:
+            with _open_private(to) as file:
+                return await _change(batches, which, write, frontier)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {redact(str(to))}: {error.strerror}. Choose another with --to."
+            ) from None
+
+    _report(job, "exported", on_job(settings(redis, directory), job, work), as_json=as_json)
+
+
+def _open_private(path: Path) -> BinaryIO:
+    """Open a file that only its owner can read, even if it existed before."""
+    file = open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb")  # noqa: SIM115, PTH123
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # not for /dev/stdout
+        os.fchmod(file.fileno(), 0o600)
+        file.truncate()
+    return file
+
+
+class _Did(NamedTuple):
+    """What a command did with the selected letters."""
+
+    letters: int
+    stuck: int  # selected, and no requests that could be fetched
+    why_none: str  # if none was selected
+
+
+async def _change(batches: Batches, which: Filter, verb: Verb, frontier: Frontier) -> _Did:
+    matched = stuck = count = 0
+    async for batch in batches(frontier):
+        matched += len(batch)
+        stuck += sum(not one.can_be_fetched for one in batch)
+        count += await verb(frontier, batch)
+    return _Did(count, stuck, "" if matched else await _why_none(frontier, which))
+
+
+async def _why_none(frontier: Frontier, which: Filter) -> str:
+    """Why no letter was selected: there is none, or not one of that URL or reason."""
+    kinds = await dead_kinds(frontier)
+    if not kinds or which == Filter():
+        return f"{frontier.job}: no dead letters."
+    if which.reason is None:
+        shows = f"`skitter dead list {frontier.job}` shows them"
+        return f"{frontier.job}: no dead letter has a URL that matches {which.url!r}: {shows}."
+    known = "; ".join(f"{kind} ({count:,})" for kind, count in islice(kinds.items(), KINDS_SHOWN))
+    more = "; ..." if len(kinds) > KINDS_SHOWN else ""
+    at_such = f" at a URL that matches {which.url!r}" if which.url else ""
+    return (
+        f"{frontier.job}: no dead letter{at_such} has the reason {which.reason!r}. "
+        f"The reasons are: {known}{more}."
+    )
+
+
+def _chosen(urls: list[str] | None, which: Filter) -> str:
+    """The selection as text for the action log."""
+    filters = {"match": which.url, "reason": which.reason}
+    said = [f"{name}={text}" for name, text in filters.items() if text]
+    return " ".join([*(urls or []), *said]) or "all"
+
+
+def _selection(urls: list[str] | None, which: Filter, *, everything: bool) -> Batches:
+    """The dead letters that a command's options select, in batches."""
+    if not urls and which == Filter() and not everything:
+        raise UsageError(
+            "no dead letters were selected: name URLs, or use --match, --reason or --all."
+        )
+
+    async def batches(frontier: Frontier) -> AsyncIterator[list[DeadLetter]]:
+        if urls:
+            yield [await _find(frontier, url) for url in urls]
+            return
+        async for batch in batched(dead_letters(frontier, which), PAGE):
+            yield batch
+
+    return batches
+
+
+async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "") -> DeadLetter:
+    known = url
+    if not is_fingerprint(url):
+        canonical = identify(url, frontier.layout.canonical).canonical
+        known = fingerprint(canonical, method=method, body=as_bytes(body))
+    letter = await find_dead(frontier, known) or await _find_by_url(frontier, url)
+    if letter is None:
+        raise UsageError(
+            f"{shorten(redact(url))} is not among the dead letters of {frontier.job!r}: "
+            f"`skitter why {frontier.job} URL` says where it is."
+        )
+    return letter
+
+
+async def _find_by_url(frontier: Frontier, url: str) -> DeadLetter | None:
+    """Find a letter whose fingerprint came from an engine."""
+    async for letter in dead_letters(frontier, Filter(url=url)):
+        if letter.url == url and letter.request.identity:
+            return letter
+    return None
+
+
+def _name(letter: DeadLetter, with_secrets: bool = False) -> str:
+    url = letter.url if with_secrets else redact_text(letter.url)
+    return url or f"unreadable, {letter.fingerprint}"
+
+
+def _report(job: str, verb: str, did: _Did, *, as_json: bool) -> None:
+    sentence = f"{job}: {did.letters:,} {verb}."
+    if verb == "retried" and did.stuck:
+        are = "is not a request" if did.stuck == 1 else "are not requests"
+        sentence += f" {did.stuck:,} {are} and can only be dropped."
+    answer({"job": job, verb: did.letters}, did.why_none or sentence, as_json=as_json)

@@ -1,0 +1,249 @@
+"""Before a crawl: new, config, plan.
+
+Write a new spider: new.
+
+Every setting and its source: config.
+
+What a crawl of a given size takes: plan.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from importlib.resources import files as package_files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
+from skitter.cli.crawl import JobName
+from skitter.cli.flags import CRAWLING, Given, with_flags
+from skitter.cli.show.output import emit_json, grid, pairs, say
+from skitter.errors import BadOption, UsageError
+from skitter.observe.report import duration, some
+from skitter.redact import redact, redact_service
+from skitter.settings import Config, check_job_name, resolve
+from skitter.settings.option import NO_LIMIT, Option, options_of
+from skitter.settings.sources import OPTIONS
+from skitter.spider import load_spider
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The spider's name, and its job's.")],
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where to write it.", show_default=False)
+    ] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Write a working spider and its test, for you to change."""
+    files = {directory / path: text for path, text in render_new(name.removesuffix(".py")).items()}
+    _write(files)
+    spider, test = files
+    run = f"skitter run {shlex.quote(str(spider))}"
+    check = f"python -m pytest {shlex.quote(str(test))}"
+    if as_json:
+        emit_json({"spider": str(spider), "test": str(test), "run": run, "check": check})
+        return
+    say(f"Wrote {spider} and {test}.")
+    say(f"Run it:   {run}")
+    needs = "" if find_spec("pytest") else "   (after: pip install pytest)"
+    say(f"Test it:  {check}{needs}")
+
+
+def render_new(name: str) -> dict[str, str]:
+    """The files of a new spider: path -> text. Raises BadJobName."""
+    check_job_name(name)
+    stem = re.sub(r"\W", "_", name)
+    return {
+        f"{stem}.py": _render("spider.py.txt", name, stem),
+        f"test_{stem}.py": _render("test_spider.py.txt", name, stem),
+    }
+
+
+def _render(template: str, name: str, stem: str) -> str:
+    text = package_files("skitter.spider").joinpath("templates", template).read_text("utf-8")
+    return text.replace("%NAME%", name).replace("%STEM%", stem)
+
+
+def _write(files: dict[Path, str]) -> None:
+    """Write all files, or none if any of them exists."""
+    if taken := [str(path) for path in files if path.exists()]:
+        raise UsageError(
+            f"{' and '.join(taken)} exist{'s' if len(taken) == 1 else ''}, and nothing was "
+            "written: choose another name, or another place with --dir."
+        )
+    written: list[Path] = []
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                written.append(path)
+                file.write(text)
+        except OSError as error:
+            for made in written:  # a disk that is full has room for empty files
+                made.unlink(missing_ok=True)
+            reason = str(error.strerror).lower()
+            raise UsageError(
+                f"cannot write {path}: {reason}. Choose another place with --dir."
+            ) from None
+
+
+HIDDEN = "(hidden)"
+
+
+@with_flags(CRAWLING, settable=True)
+def config(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[SPIDER]", help="Include the settings of this spider.")
+    ] = None,
+    arguments: Arguments = None,
+    job: JobName = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+    *,
+    given: Given,
+) -> None:
+    """Show every setting, its value, and where that came from."""
+    spider = load_spider(target, pairs_of(arguments)) if target else None
+    name = job or (spider.name if spider else "")
+    found = resolve(given, job=name, spider=spider.tables if spider else None)
+    values = {key: _shown(one, found) for key, one in OPTIONS.items()}
+    origins = found.origins | dict.fromkeys(proxies := _proxies(found), "[[proxy]]")
+    values |= proxies
+    if as_json:
+        emit_json({key: {"value": value, "from": origins[key]} for key, value in values.items()})
+    else:
+        rows = [(key, _text(value), origins[key]) for key, value in values.items()]
+        grid(["setting", "value", "from"], rows)
+
+
+def _shown(one: Option, config: Config) -> Any:
+    """The value for JSON, with secrets masked."""
+    value = getattr(getattr(config, one.table), one.name)
+    if one.declared.secret and isinstance(value, dict):
+        return dict.fromkeys(value, HIDDEN)
+    if one.declared.secret and isinstance(value, str):
+        return redact(value)
+    return value if isinstance(value, int | float | str | tuple | dict | None) else str(value)
+
+
+def _proxies(config: Config) -> dict[str, Any]:
+    """The settings of each route. They only say where its secret is, or should."""
+    return {
+        f"proxy.{route.name}.{one.name}": _hidden(one.name, value)
+        for route in config.proxies
+        for one in options_of(type(route))
+        if one.name != "name" and (value := getattr(route, one.name)) != one.default
+    }
+
+
+def _hidden(name: str, value: Any) -> Any:
+    """Without a key that was written into the address, or into the template of its query."""
+    if name == "template":
+        return redact_service(f"?{value}")[1:]
+    return redact_service(value) if name == "url" else value
+
+
+def _text(value: Any) -> str:
+    """As in TOML, but without quotes around a single string."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {json.dumps(text)}" for name, text in value.items()) + "}"
+    if isinstance(value, str):
+        return value
+    return NO_LIMIT if value is None else json.dumps(value)
+
+
+#: Measured: docs/scaling.md and docs/benchmarks.md say how.
+PENDING_BYTES, SEEN_BYTES = 218, 8.6
+PAGES_PER_WORKER, SLOTS_PER_WORKER, WORKER_MB = 57.0, 64, 100
+PAGES_PER_SERVER = 1400.0  # of one core, at seven new links per page
+CONNECTIONS_PER_WORKER = 3
+SUFFIXES = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What a crawl takes, if its pages are spread evenly over its hosts."""
+
+    hours: float
+    pages_per_s: float
+    bound_by: str  # hosts, workers or server
+    workers: int
+    worker_memory_mb: int
+    server_memory_mb: int  # if all URLs are known at once
+    connections: int
+
+
+def needs_of(
+    *, pages: int, hosts: int, delay_s: float, seconds: float, workers: int | None = None
+) -> Needs:
+    """Pure. `seconds`: that a fetch takes; `workers`: that there are, else as many as help."""
+    by_hosts = hosts / max(delay_s, seconds)  # one request at a time to each
+    polite = min(by_hosts, PAGES_PER_SERVER)
+    per_worker = min(PAGES_PER_WORKER, SLOTS_PER_WORKER / seconds)
+    worth = max(1, math.ceil(polite / per_worker))
+    count = workers or worth
+    rate = min(polite, count * per_worker)
+    bound = "hosts" if rate == by_hosts else "server" if rate == PAGES_PER_SERVER else "workers"
+    return Needs(
+        hours=round(pages / rate / 3600, 2),
+        pages_per_s=round(rate, 1),
+        bound_by=bound,
+        workers=count,
+        worker_memory_mb=count * WORKER_MB,
+        server_memory_mb=math.ceil(pages * (PENDING_BYTES + SEEN_BYTES) / 2**20),
+        connections=count * CONNECTIONS_PER_WORKER,
+    )
+
+
+BOUNDS = {
+    "hosts": "politeness: more workers would wait; only more hosts or a shorter delay help",
+    "workers": "workers: more of them help",
+    "server": "one server: shards on a cluster help (docs/howto/cluster.md)",
+}
+
+
+def plan(
+    pages: Annotated[str, typer.Option(metavar="N", help="How many: 50000, 200K, 10M, 1B.")],
+    hosts: Annotated[int, typer.Option(min=1, help="Over how many hosts they are spread.")],
+    delay: Annotated[
+        float, typer.Option(min=0, help="Seconds between requests to one host.")
+    ] = 1.0,
+    seconds: Annotated[float, typer.Option(min=0.01, help="That a fetch takes.")] = 0.5,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="That you have; else as many as are worth it.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say how long a crawl takes, what it needs, and what bounds it.
+
+    From measured figures; pages that are spread unevenly over hosts take longer.
+    """
+    needs = needs_of(
+        pages=_number(pages), hosts=hosts, delay_s=delay, seconds=seconds, workers=workers
+    )
+    if as_json:
+        emit_json(needs)
+        return
+    rows = [
+        ("time", f"{duration(3600 * needs.hours)}, at {needs.pages_per_s:,.0f} pages/s"),
+        ("bound by", BOUNDS[needs.bound_by]),
+        ("workers", f"{some(needs.workers, 'process', 'processes')}, a core each"),
+        ("memory", f"{needs.worker_memory_mb:,} MB for them"),
+        ("server", f"{needs.server_memory_mb:,} MB, if all URLs are known at once"),
+        ("connections", f"{needs.connections:,} to the server"),
+    ]
+    pairs(iter(rows))
+
+
+def _number(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,12})([KMBG]?)", text.strip().upper().replace(",", ""))
+    if not found or not int(found[1]):
+        raise BadOption("pages", text, "a number such as 50000, 200K or 10M")
+    return int(found[1]) * SUFFIXES[found[2]]

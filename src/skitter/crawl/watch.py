@@ -1,0 +1,263 @@
+"""What is shown of a job. `top`, `status`, the display of a running crawl and the HTTP server use a
+`Watcher`, so that they all show the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import find_sink, oldest_item_at
+from skitter.frontier.jobs import for_each_job, open_job
+from skitter.frontier.records.health import (
+    LATE_S,
+    Sight,
+    Trouble,
+    find_bad,
+    find_troubles,
+    find_warnings,
+)
+from skitter.frontier.records.metrics import read_counts
+from skitter.frontier.sites.hosts import Bound, Survey, eta_s, survey_hosts
+from skitter.frontier.transport.connection import Server, ServerFacts, inspect
+from skitter.frontier.workers import (
+    FETCHING,
+    LOG_PAGE,
+    Event,
+    Heartbeat,
+    Machine,
+    heartbeats,
+    living,
+    machines_of,
+    read_log,
+    read_wish,
+    supervisors,
+)
+from skitter.model import State, Stats
+
+#: Rates are averages: a polite crawl fetches a page only now and then.
+WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
+#: An earlier estimate would be a guess.
+WARM_UP_S = 5.0
+#: Scanning the hosts is slow when there are many.
+CLOSELY_EVERY_S = 3.0
+LOG_SINCE_S = 3600.0
+
+
+class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "status": "state"}):
+    """One job at one moment of the server's clock. In JSON, `state` is what users are shown."""
+
+    state: State
+    status: str
+    at: float
+    remaining: int  # requests still to be fetched, as far as max_pages allows
+    notes: Sequence[str] = ()  # warnings
+    troubles: Sequence[Trouble] = ()  # why the job needs somebody, the worst first
+    pages_per_s: float = 0.0
+    items_per_s: float = 0.0
+    found_per_s: float = 0.0  # new URLs
+    eta_s: float | None = None  # for what is known; what is found meanwhile adds to it
+    bound: Bound | None = None  # the host that will finish last, if its delay matters
+    #: The longest wait among the requests that are next at their host, of the first 5,000 hosts of
+    #: each shard.
+    oldest_pending_s: float | None = None
+    processes: dict[str, int] = msgspec.field(
+        default_factory=dict
+    )  # how many of each kind are running
+    silent_workers: int = 0  # stopped reporting without saying goodbye
+    wanted_workers: int | None = None  # in all; 0: automatic, None: not set
+    wanted_per_machine: bool = False  # that number is for each machine
+    workers: Sequence[Heartbeat] = ()
+    silent: Sequence[Heartbeat] = ()  # the last words of those that fell silent
+    machines: Sequence[Machine] = ()
+    elapsed_s: float | None = None  # since the first of the running ones started
+    bytes: int | None = None
+    proxy_money: float | None = None
+    browser_s: float | None = None
+    log: Sequence[Event] = ()  # the last lines, oldest first
+
+    @property
+    def fetching(self) -> int:
+        """How many workers fetch pages."""
+        return sum(one.kind in FETCHING for one in self.workers)
+
+
+def without_processes(look: Overview) -> Overview:
+    """For lists of jobs."""
+    return msgspec.structs.replace(look, workers=(), silent=(), machines=())
+
+
+FindBad = Callable[[Frontier], Awaitable[list[str]]]
+
+
+async def _configured_quality(frontier: Frontier) -> list[str]:
+    return await find_bad(frontier)
+
+
+class Watcher(msgspec.Struct):
+    """Observes jobs repeatedly. Remembers what rates need, and what is slow to find."""
+
+    server: Server
+    log_lines: int = 0  # how many to include in each overview
+    find_bad: FindBad = _configured_quality
+    #: False: delay the slow queries, because workers have only just started to report.
+    closely_at_once: bool = True
+    _known: dict[str, _Known] = msgspec.field(default_factory=dict)
+
+    async def look(self, job: str) -> Overview:
+        return await self.look_at(await open_job(self.server, job))
+
+    async def look_at_all(self, on_damaged: Callable[[str], None]) -> list[Overview]:
+        looks = await for_each_job(
+            self.server, self.look, lambda job, error: on_damaged(f"{job}: {error}")
+        )
+        # Another look may have ended meanwhile and forgotten a job that this one has seen.
+        self._known = {job: known for job, known in self._known.items() if job in looks}
+        return list(looks.values())
+
+    async def look_at(self, frontier: Frontier, stats: Stats | None = None) -> Overview:
+        """`stats`: if the caller has just read them."""
+        stats = stats or await frontier.stats()
+        now, beats = await frontier.server_time(), await heartbeats(frontier)
+        known = self._known.get(frontier.job)
+        if known is None:
+            known = self._known[frontier.job] = _Known(-math.inf if self.closely_at_once else now)
+        if now - known.closely_at > CLOSELY_EVERY_S:
+            known.closely_at = now
+            known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
+            known.spent = await read_counts(frontier)
+            known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
+            known.nodes = await inspect(frontier.server)
+            known.sink = await find_sink(frontier) if stats.items else ""
+            known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
+        if self.log_lines:
+            await known.read_log(frontier, now, self.log_lines)
+        workers, wish = living(beats, now), await read_wish(frontier)
+        began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
+        elapsed_s = None if began is None else max(0.0, now - began)
+        pages_per_s, items_per_s = known.rates.update(stats, now, workers)
+        machines = machines_of(beats, await supervisors(frontier), now)
+        sight = known.sight(stats, beats, machines, now)
+        left = remaining(stats, frontier.options.limits.max_pages)
+        moving = stats.state in (State.RUNNING, State.DRAINING) and not stats.finished and left
+        estimated = moving and elapsed_s is not None and elapsed_s >= WARM_UP_S
+        return Overview(
+            **msgspec.structs.asdict(stats),
+            status=stats.status,
+            at=now,
+            remaining=left,
+            notes=known.notes,
+            troubles=find_troubles(sight, frontier.server.directory),
+            pages_per_s=pages_per_s,
+            items_per_s=items_per_s,
+            found_per_s=known.rates.found_per_s,
+            eta_s=eta_s(left, pages_per_s, known.hosts.bound) if estimated else None,
+            bound=known.hosts.bound,
+            oldest_pending_s=known.oldest_s(now) if stats.pending else None,
+            **known.costs,
+            processes=dict(Counter(one.kind for one in workers)),
+            silent_workers=sum(now - one.at > LATE_S for one in beats),
+            silent=[one for one in beats if now - one.at > LATE_S],
+            machines=machines,
+            wanted_workers=wish.workers if wish else None,
+            wanted_per_machine=bool(wish and wish.per_machine),
+            workers=workers,
+            elapsed_s=elapsed_s,
+            log=list(known.log),
+        )
+
+
+def remaining(stats: Stats, max_pages: int | None) -> int:
+    known = stats.remaining
+    return known if max_pages is None else max(0, min(known, max_pages - stats.done))
+
+
+class _Count(NamedTuple):
+    at: float
+    pages: int
+    items: int
+    seen: int = 0
+
+
+class Rates(msgspec.Struct):
+    """Pages and items per second, over a window that ends now."""
+
+    found_per_s: float = 0.0  # new URLs, over the same window
+    _counts: deque[_Count] = msgspec.field(default_factory=deque)
+
+    def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
+        """Without an earlier count, use the workers' pages since they started, and the overall
+        number of items per page."""
+        last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected, stats.seen)
+        counts = self._counts
+        if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
+            counts.clear()  # the job was recreated, or this watcher slept
+        counts.append(last)
+        while len(counts) > 2 and counts[1].at <= now - WINDOW_S:
+            counts.popleft()
+        first, passed_s = counts[0], now - counts[0].at
+        self.found_per_s = max(0.0, (last.seen - first.seen) / passed_s) if passed_s >= 0.9 else 0.0
+        if passed_s >= 0.9:
+            pages_per_s = (last.pages - first.pages) / passed_s
+            return pages_per_s, max(0.0, (last.items - first.items) / passed_s)
+        if stats.finished:
+            return 0.0, 0.0
+        fetching = (one for one in workers if one.kind in FETCHING)
+        pages_per_s = sum(one.pages / max(1.0, one.at - one.started_at) for one in fetching)
+        return pages_per_s, pages_per_s * last.items / last.pages if last.pages else 0.0
+
+
+class _Known(msgspec.Struct):
+    """What a watcher remembers about a job."""
+
+    closely_at: float
+    hosts: Survey = msgspec.field(default_factory=Survey)
+    spent: dict[str, int] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+    nodes: list[ServerFacts] = msgspec.field(default_factory=list)
+    sink: str = ""
+    oldest_item_at: float | None = None
+    rates: Rates = msgspec.field(default_factory=Rates)
+    log: deque[Event] = msgspec.field(default_factory=deque)
+    _last: str = ""
+
+    def oldest_s(self, now: float) -> float | None:
+        at = self.hosts.oldest_at
+        return None if at is None else max(0.0, now - at)
+
+    def sight(
+        self, stats: Stats, beats: Sequence[Heartbeat], machines: Sequence[Machine], now: float
+    ) -> Sight:
+        return Sight(
+            stats,
+            beats,
+            self.nodes,
+            now,
+            sink=self.sink,
+            last_page_at=self.spent.get("page_s", 0),
+            oldest_item_at=self.oldest_item_at if stats.items else None,
+            delay_s=self.hosts.bound.delay_s if self.hosts.bound else 0.0,
+            machines=machines,
+        )
+
+    @property
+    def costs(self) -> dict[str, Any]:
+        """Empty until the first worker reports."""
+        if not self.spent:
+            return {}
+        return {
+            "bytes": self.spent.get("bytes", 0),
+            "proxy_money": self.spent.get("proxy_money_micro", 0) / 1e6,
+            "browser_s": self.spent.get("browser_ms", 0) / 1e3,
+        }
+
+    async def read_log(self, frontier: Frontier, now: float, limit: int) -> None:
+        """Read only what is new."""
+        self._last = self._last or f"{int((now - LOG_SINCE_S) * 1000)}-0"
+        while page := await read_log(frontier, self._last, LOG_PAGE):
+            self.log = deque([*self.log, *page], maxlen=limit)
+            self._last = page[-1].id

@@ -1,0 +1,66 @@
+"""Keeps the pages of a worker: before they are completed, and in the index afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.archive.index import is_here, write_lines
+from skitter.frontier.records.archived import forget_written, unwritten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from skitter.archive.record import Record
+    from skitter.archive.writer import ArchiveWriter
+    from skitter.frontier.frontier import Frontier
+
+
+@dataclass(slots=True)
+class Archived:
+    """The archive of one worker, and the lines of pages completed since its last heartbeat."""
+
+    writer: ArchiveWriter
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # shards complete side by side
+    _lines: dict[int, list[str]] = field(default_factory=dict)  # by shard
+    _is_settled: bool = False
+
+    async def keep(self, records: Sequence[Record]) -> list[str]:
+        """The lines of responses that are on disk now; they travel with the completions."""
+        async with self._turn:
+            return await asyncio.to_thread(self.writer.write, records)
+
+    def add(self, shard: int, line: str) -> None:
+        """A page was completed."""
+        self._lines.setdefault(shard, []).append(line)
+
+    async def send(self, frontier: Frontier) -> None:
+        """What cannot be written now stays on the server, until the next time. The first time, it
+        may be that of a killed worker."""
+        lines, self._lines = self._lines, {}  # more may come meanwhile
+        is_settled, self._is_settled = self._is_settled, False
+        is_written = await _write(frontier, self.writer.folder, lines)
+        if is_written:
+            self._is_settled = is_settled or await settle(frontier, self.writer.folder)
+
+
+async def settle(frontier: Frontier, folder: Path) -> bool:
+    """Write the lines of workers that could not, if their files are here. False: nor can we."""
+    found = await unwritten(frontier)
+    here = {shard: [one for one in lines if is_here(folder, one)] for shard, lines in found.items()}
+    return await _write(frontier, folder, here)
+
+
+async def _write(frontier: Frontier, folder: Path, by_shard: dict[int, list[str]]) -> bool:
+    """Before the server forgets them, they are on disk. False: some cannot be written."""
+    is_written = True
+    for shard, lines in by_shard.items():
+        try:
+            await asyncio.to_thread(write_lines, folder, lines)
+        except OSError:
+            is_written = False
+        else:
+            await forget_written(frontier, shard, lines)
+    return is_written

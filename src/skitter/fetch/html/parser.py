@@ -1,0 +1,69 @@
+"""The program that tries to parse pages: see markup.py. It imports nothing of Skitter.
+
+Input: the size of a page, then the page in UTF-8. Output for each: one byte. A page that takes too
+much memory is its last; one that takes too much time ends it, without an answer.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import struct
+import sys
+from pathlib import Path
+from typing import BinaryIO, Final
+
+HEADER: Final = struct.Struct("<Q")
+TAKEN, REFUSED = b"+", b"-"
+CPU_S: Final = 1.0
+#: What ends it after that time.
+TIME_IS_UP: Final = signal.SIGPROF
+MEMORY_BYTES: Final = 128 * 2**20
+
+
+def serve(pages: BinaryIO, answers: BinaryIO) -> None:
+    """Serve until the input ends, as it does when the calling process ends."""
+    while len(header := pages.read(HEADER.size)) == HEADER.size:
+        size = HEADER.unpack(header)[0]
+        page = pages.read(size)
+        if len(page) < size:
+            return
+        is_cheap = _parses(page)
+        answers.write(TAKEN if is_cheap else REFUSED)
+        answers.flush()
+        if not is_cheap:
+            return  # who knows in what state it is
+
+
+def _parses(page: bytes) -> bool:
+    from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
+
+    _limit_memory()
+    signal.setitimer(signal.ITIMER_PROF, CPU_S)
+    try:
+        LexborHTMLParser(page, options=int(LexborDocumentOptions.WO_EVENTS))
+    except (SelectolaxError, MemoryError):
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return True
+
+
+def _limit_memory() -> None:
+    statm = Path("/proc/self/statm")
+    if statm.exists():  # elsewhere, the limit is not enforced
+        limit = int(statm.read_text().split()[0]) * resource.getpagesize() + MEMORY_BYTES
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        if most == resource.RLIM_INFINITY or limit < most:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+
+
+if __name__ == "__main__":
+    # Whoever stops a crawl stops the calling process; a page must not seem to be the cause.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(TIME_IS_UP, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {TIME_IS_UP})
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.path.append(sys.argv[1])
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,10 @@
+"""One HTTP exchange: clients, and whom they may connect to.
+
+aiohttp_client  The client on `aiohttp`, and the decompression that it lacks
+aiohttp_dial    How aiohttp gets its connections: we dial
+exchange        One call of an HTTP client: what is asked, by which proxy, and when to ask again
+fetcher         One request, one exchange: the `Fetcher` protocol and our own fetchers
+guard           Whom a crawler may connect to: addresses, their names, and their credentials
+upstream        Opens a connection, directly or through an upstream proxy
+wreq_client     The client on `wreq`, and what its errors mean
+"""

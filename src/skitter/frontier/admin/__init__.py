@@ -1,1 +1,0 @@
-"""Operations on a job for operators and supervisors: control, workers, items, dead letters."""

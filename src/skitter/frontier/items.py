@@ -1,0 +1,323 @@
+"""The items of a job, and the one place where they go.
+
+Items from completed pages, in a stream until a reader acknowledges them.
+
+The one place where the items of a job go.
+
+Loaded items leave the stream, so with two sinks each would get a part that looks complete.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.errors import InfrastructureError, ItemsElsewhere, JobMissing, shorten
+from skitter.frontier.completions import encode_item
+from skitter.frontier.transport.wire import decode, encode
+from skitter.frontier.workers import SILENCE_S, live_workers
+from skitter.model import Result
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.shard import Shard
+    from skitter.model import Lease
+
+
+PAGE = 500
+GROUP = "load"
+REJECTED_KEPT = 100_000
+#: A loader silent for this long counts as dead, and its items are taken over.
+#: Loading is idempotent, so one that was only slow does no harm.
+TAKE_OVER_S = 5.0
+#: With several shards, how long a loader waits before it looks again; doubled while nothing comes.
+FIRST_PAUSE_S = 0.02
+MAX_BLOCK_S = 10.0  # well below the time after which a call counts as lost
+#: What decoding raises for entries that are not ours. msgspec's errors are ValueErrors.
+UNREADABLE = (ValueError, KeyError, TypeError)
+
+
+async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
+    """All items, in pages, shard by shard; they stay until `remove_items`."""
+    for shard in frontier.shards:
+        after = "-"
+        while page := await shard.command("XRANGE", "items", after, "+", "COUNT", PAGE):
+            if items := _items(shard, page):
+                yield items
+            after = f"({page[-1][0].decode()}"
+
+
+async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
+    """Up to `limit` items after the one with the id `after`."""
+    first, _, entry = after.partition("/")
+    found: list[Result] = []
+    for shard in frontier.shards[int(first or 0) :]:
+        start = f"({entry}" if entry else "-"
+        while len(found) < limit:
+            words = ("items", start, "+", "COUNT", limit - len(found))
+            page = await shard.command("XRANGE", *words)
+            if not page:
+                break
+            found += _items(shard, page)
+            start = f"({page[-1][0].decode()}"
+        entry = ""
+    return found
+
+
+async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
+    """Remove items that are stored elsewhere. Returns how many there were."""
+    removed = 0
+    for shard, ids in _by_shard(frontier, results):
+        removed += await shard.command("XDEL", "items", *ids)
+    return removed
+
+
+async def put_items(
+    frontier: Frontier, lease: Lease, items: Sequence[Any], *, first: int = 0
+) -> None:
+    """Add items of a page outside its completion, in the format of lua/complete.lua.
+
+    `first`: the index of the first one, after those in the completion.
+    """
+    shard = frontier.shard_for(lease.host)
+    for index, item in enumerate(items, start=first):
+        await shard.command(
+            "XADD", "items", "*",
+            "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease), "part", 1,
+        )  # fmt: skip
+
+
+class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that was not stored, and why."""
+
+    url: str
+    field: str  # the bad field; empty: the whole item
+    reason: str
+    item: Any
+    at: float = 0.0
+
+    @property
+    def why(self) -> str:
+        return f"{self.field}: {self.reason}" if self.field else self.reason
+
+
+async def reject_items(frontier: Frontier, *rejected: RejectedItem) -> None:
+    """Keep items that cannot be stored, and count them by field; the oldest are dropped."""
+    rows = [((one.field or "whole")[:200], encode(one)) for one in rejected]
+    await frontier.home.reject_items(rows, keep=REJECTED_KEPT)
+
+
+async def count(frontier: Frontier, **counters: int) -> None:
+    """Add to counters that are only displayed."""
+    rows = [(name, by) for name, by in counters.items() if by]
+    if rows:
+        await frontier.home.tally(rows)
+
+
+async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
+    """The last rejected items, newest first."""
+    entries = await frontier.home.command("XREVRANGE", "rejected", "+", "-", "COUNT", count)
+    found = []
+    for entry, fields in entries:
+        with suppress(*UNREADABLE):
+            # Older releases stored it as `aside`.
+            one = msgspec.convert(decode(fields.get(b"item") or fields[b"aside"]), RejectedItem)
+            at = int(entry.partition(b"-")[0]) / 1000
+            found.append(msgspec.structs.replace(one, at=at))
+    return found
+
+
+@dataclass(slots=True)
+class ItemStream:
+    """Items for one of several loaders: its own share, and what dead loaders left."""
+
+    frontier: Frontier
+    loader: str
+    take_over_s: float = TAKE_OVER_S
+    _begun: set[int] = field(default_factory=set)
+    _pause_s: float = FIRST_PAUSE_S
+
+    async def read(self, limit: int, wait_s: float) -> list[Result]:
+        """Up to `limit` items, as soon as there are any. The stream of a single shard wakes us; no
+        call can wait for streams in several slots."""
+        shards = self.frontier.shards
+        if len(shards) == 1:
+            return await self._read_from(shards[0], limit, block_s=wait_s)
+        for shard in shards:
+            if results := await self._read_from(shard, limit):
+                self._pause_s = FIRST_PAUSE_S
+                return results
+        from asyncio import sleep  # a look at a job imports this module, and no loop
+
+        await sleep(min(wait_s, self._pause_s))
+        self._pause_s = max(FIRST_PAUSE_S, min(wait_s, 2 * self._pause_s))
+        return []
+
+    async def acknowledge(
+        self, stored: Sequence[Result], others: Sequence[Result] = (), *, updated: int = 0
+    ) -> None:
+        """Remove items that are stored, and others that never will be, from the stream."""
+        with suppress(JobMissing):  # purged meanwhile, and the items with it
+            for results, counts in ((stored, 1), (others, 0)):
+                for shard, ids in _by_shard(self.frontier, results):
+                    await shard.unload(ids, name=GROUP, stored=counts, updated=updated)
+                    updated = 0
+
+    async def keep(self, results: Sequence[Result]) -> None:
+        """Say that we still work on these, so that no other loader takes them over."""
+        for shard, ids in _by_shard(self.frontier, results):
+            key = shard.keys.key("items")
+            words = ("XCLAIM", key, GROUP, self.loader, 0, *ids, "JUSTID")
+            await shard.server.command(*words, parse_justid=True)
+
+    async def _read_from(self, shard: Shard, limit: int, block_s: float = 0.0) -> list[Result]:
+        try:
+            return await self._share_of(shard, limit, block_s)
+        except InfrastructureError as error:
+            if not (_is(error, "NOGROUP") or _is(error, "UNBLOCKED")):  # removed meanwhile
+                raise
+            self._begun.discard(shard.keys.shard)  # created again, unless the job is gone
+            return []
+
+    async def _share_of(self, shard: Shard, limit: int, block_s: float) -> list[Result]:
+        await self._begin(shard)
+        key = shard.keys.key("items")
+        idle_ms = round(self.take_over_s * 1000)
+        _, stale, *_ = await shard.server.command(
+            "XAUTOCLAIM", key, GROUP, self.loader, idle_ms, "0-0", "COUNT", limit
+        )
+        entries = [entry for entry in stale if entry[1]]  # removed ones come without fields
+        if not entries:
+            words = ("XREADGROUP", "GROUP", GROUP, self.loader, "COUNT", limit)
+            block_ms = round(1000 * min(block_s, MAX_BLOCK_S))
+            block = ("BLOCK", block_ms) if block_ms > 0 else ()  # 0 would be for ever
+            entries = _entries(await shard.server.command(*words, *block, "STREAMS", key, ">"))
+        results, unreadable = _read(shard, entries)
+        for entry, fields in unreadable:
+            await self._reject(shard, entry, fields)
+        return results
+
+    async def _reject(self, shard: Shard, entry: bytes, fields: Any) -> None:
+        """One bad entry must not hold up all others."""
+        item = shorten(ascii(fields), 500)
+        reason = "it is in the stream of items, but is none"
+        await reject_items(self.frontier, RejectedItem(url="", field="", reason=reason, item=item))
+        await shard.unload([entry.decode()], name=GROUP, stored=0, updated=0)
+
+    async def _begin(self, shard: Shard) -> None:
+        if shard.keys.shard in self._begun:
+            return
+        await shard.group(name=GROUP)
+        self._begun.add(shard.keys.shard)
+
+
+def _is(error: InfrastructureError, code: str) -> bool:
+    return code in str(error)
+
+
+def _entries(reply: Any) -> list[Any]:
+    """The client returns a dict or a list of (stream, entries), by protocol version."""
+    if not reply:
+        return []
+    streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply]
+    return [entry for entries in streams for entry in entries]
+
+
+def _read(shard: Shard, entries: list[Any]) -> tuple[list[Result], list[Any]]:
+    """The items among them, and the entries that other clients of the server wrote."""
+    results, unreadable = [], []
+    for entry, fields in entries:
+        try:
+            results.append(_result(shard, entry, fields))
+        except UNREADABLE:
+            unreadable.append((entry, fields))
+    return results, unreadable
+
+
+def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
+    known = (
+        fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
+    )
+    body = decode(known[b"item"])
+    if not isinstance(body["url"], str):
+        raise TypeError(body)
+    return Result(
+        id=f"{shard.keys.shard}/{entry.decode()}",
+        fingerprint=known[b"fp"].decode(),
+        index=int(known[b"n"]),
+        url=body["url"],
+        item=body["item"],
+        fetched_at=int(entry.partition(b"-")[0]) / 1000,
+        is_part=b"part" in known,
+    )
+
+
+def _items(shard: Shard, page: list[Any]) -> list[Result]:
+    """Results without notices, which are for loaders only."""
+    results, _ = _read(shard, page)
+    return [one for one in results if not one.is_notice]
+
+
+def _by_shard(frontier: Frontier, results: Sequence[Result]) -> list[tuple[Shard, list[str]]]:
+    places: dict[int, list[str]] = {}
+    for result in results:
+        number, _, entry = result.id.partition("/")
+        places.setdefault(int(number), []).append(entry)
+    return [(frontier.shards[number], ids) for number, ids in places.items()]
+
+
+async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> None:
+    """Set where the items go. Raises ItemsElsewhere if they already go to another place.
+
+    `moved_from`: the name of the place before its owner moved it.
+    """
+    instead = await check_sink(frontier, place, moved_from=moved_from)
+    held = await frontier.home.sink(place=place, instead=instead)
+    if held != place.encode():
+        raise ItemsElsewhere(frontier.job, held.decode("utf-8", "replace"), stored=0)
+
+
+async def check_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> str:
+    """Check without claiming. Returns the place that this one replaces; empty: none.
+
+    A place that has received nothing, and that no loader is about to use, may be replaced.
+    """
+    held, idle_s = await _find(frontier)
+    if held in ("", place, moved_from):
+        return held
+    stored = (await frontier.stats()).stored
+    if stored or idle_s < SILENCE_S or await _is_loading(frontier):
+        raise ItemsElsewhere(frontier.job, held, stored=stored)
+    return held
+
+
+async def find_sink(frontier: Frontier) -> str:
+    """Where the items go; empty: not decided yet."""
+    return (await _find(frontier))[0]
+
+
+async def oldest_item_at(frontier: Frontier) -> float | None:
+    """When the item that has waited longest for a loader was found."""
+    found = []
+    for shard in frontier.shards:
+        for entry, _ in await shard.command("XRANGE", "items", "-", "+", "COUNT", 1):
+            found.append(int(entry.partition(b"-")[0]) / 1000)
+    return min(found, default=None)
+
+
+async def _find(frontier: Frontier) -> tuple[str, float]:
+    """The place, and how many seconds ago it was last claimed."""
+    place, at = await frontier.home.command("HMGET", "sink", "place", "at")
+    if not place:
+        return "", 0.0
+    claimed_at = int(at) / 1000 if at and at.isdigit() else 0.0
+    return place.decode("utf-8", "replace"), await frontier.server_time() - claimed_at
+
+
+async def _is_loading(frontier: Frontier) -> bool:
+    return any(one.kind == "loader" for one in await live_workers(frontier))

@@ -1,0 +1,293 @@
+"""Turn the Lua files into callable scripts.
+
+A verb is one file in lua/; its header is data. This module reads the header, joins the verb with
+the lib files it includes, and names KEYS and ARGV for Lua:
+
+    KEYS   due      zset   hosts that are due now            -> local due = KEYS[n]
+    ARGV   limit    int    at most this many                 -> local limit = tonumber(ARGV[n])
+    EACH   fp       text   repeated for every request        -> EACH.start and EACH.stride
+    REST   links, then items                                 -> what follows EACH
+    REPLY  ints     a code per request                       -> the return type, for verbs.pyi
+    FLAGS  allow-oom                                         -> first line: #!lua flags=allow-oom
+
+Lua creates every function and table of a script anew at each call, so a script contains only what
+its verb may use: the lib functions it calls, the keys it names, and the job options it names as
+`limits.name`. A lib with a line `--@if condition` runs only where that holds.
+
+A lib file declares its KEYS and ARGV in the same way; a verb gets the union. Scripts are called by
+SHA, which serves as the version: two releases can share a server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from skitter.frontier.transport.keys import SHARD_KEYS
+from skitter.settings import JOB_OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Arguments that identify the caller and the time; shard.py fills them in.
+COMMON = ("now", "seq", "token", "vouched_ms")
+#: The job options that scripts may read: fields of `control`.
+LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
+#: The fields read as numbers, including those that scripts write themselves, and as text.
+NUMBERS = (*LIMITS, "shift", "spare")
+FACTS = ("bloom_blocks", "bloom_hashes", "born", "clock", "depths", "lifo")
+#: Defaults of absent numbers; all others are infinite.
+ABSENT = {"delay_ms": 0, "latency_factor": 0, "shift": 0, "spare": 0}
+_LUA = Path(__file__).parents[1] / "lua"
+_SECTION = re.compile(r"^(KEYS|ARGV|EACH|REST|FLAGS|REPLY|COST)\b")
+_COLUMN = 7  # where names start; text further right continues the row above
+_LOCAL = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?=\(| = )", re.MULTILINE)
+_FUNCTION = re.compile(r"^local function (\w+)\((?:.* end|[\s\S]*?^end)$\n?", re.MULTILINE)
+_COMMENT = re.compile(r"--(?:\[\[[\s\S]*?\]\]|.*)")
+_WORD = re.compile(r"\w+")
+_LIMIT = re.compile(r"\blimits\.(\w+)")
+_CONDITION = re.compile(r"^--@if (.+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
+
+
+class Code(IntEnum):
+    """What scripts return per item. Lua sees the same names; the numbers exist only here."""
+
+    SEEN = 0
+    NEW = 1
+    FULL = 2
+    DEEP = 3
+    CLOSED = 4
+    LOST = 5
+    DONE = 6
+    RETRIED = 7
+    BURIED = 8
+    RELEASED = 9
+    EXTENDED = 10
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The comment at the top of a Lua file, parsed."""
+
+    summary: str
+    keys: tuple[str, ...]
+    argv: tuple[tuple[str, str], ...]  # name, type
+    each: tuple[tuple[str, str], ...]  # name, type
+    rest: str
+    flags: str
+    reply: str  # its first word is a type
+    cost: str
+
+
+class Script(msgspec.Struct, frozen=True):
+    """One verb, assembled and ready to load."""
+
+    name: str
+    header: Header
+    source: str
+    sha: str
+    names: tuple[str, ...]  # of its ARGV
+    known: frozenset[str]  # the same
+    common: tuple[str, ...]  # those in COMMON
+
+    def arguments(self, values: dict[str, object], each: Iterable[object]) -> list[object]:
+        """ARGV in the header's order. A missing or extra name is a programming error."""
+        if values.keys() != self.known:
+            raise TypeError(f"{self.name} takes {list(self.names)}, got {sorted(values)}")
+        return [*map(values.__getitem__, self.names), *each]
+
+
+@cache
+def script(name: str, *, strict: bool = False) -> Script:
+    """The verb `name`. Strict: without allow-oom, for calls that use more memory."""
+    header, code = _assemble(name)
+    flags = "" if strict else header.flags
+    source = f"#!lua flags={flags}\n{code}" if flags else f"#!lua\n{code}"
+    sha = hashlib.sha1(source.encode()).hexdigest()
+    names = tuple(name for name, _ in header.argv)
+    common = tuple(name for name in names if name in COMMON)
+    return Script(name, header, source, sha, names, frozenset(names), common)
+
+
+@cache
+def _assemble(name: str) -> tuple[Header, str]:
+    """A verb without its flags line. Cached: assembling one takes a few milliseconds."""
+    verb = _read(f"{name}.lua")
+    libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
+    parts = _without_unused(list(libs.values()), verb)
+    words = frozenset[str]().union(*map(_words, (*parts, verb)))
+    header = _merge(verb, list(libs.values()), words)
+    limits = [_limits([*parts, verb])] if "limits" in libs else []
+    code = "\n".join([_prelude(name, header, words), *limits, *_enclosed(parts, verb), verb])
+    return header, code
+
+
+def verbs() -> list[str]:
+    """The names of all verbs, sorted."""
+    return sorted(entry.name[:-4] for entry in _LUA.iterdir() if entry.name.endswith(".lua"))
+
+
+@cache
+def read_header(text: str) -> Header:
+    """Parse the `--[[ ... ]]` at the top of a Lua file."""
+    comment = text[text.index("--[[") + 4 : text.index("]]")].strip("\n")
+    rows: dict[str, list[str]] = {}
+    section = "SUMMARY"
+    for line in comment.splitlines():
+        if match := _SECTION.match(line):
+            section = match.group()
+            line = line.replace(section, " " * len(section), 1)
+        rows.setdefault(section, []).append(line)
+
+    def words(name: str) -> list[list[str]]:
+        return [row.split() for row in rows.get(name, []) if row[_COLUMN : _COLUMN + 1].strip()]
+
+    def prose(name: str) -> str:
+        return " ".join(line.strip() for line in rows.get(name, [])).strip()
+
+    return Header(
+        summary=prose("SUMMARY"),
+        keys=tuple(row[0] for row in words("KEYS")),
+        argv=tuple((row[0], row[1]) for row in words("ARGV")),
+        each=tuple((row[0], row[1]) for row in words("EACH")),
+        rest=prose("REST"),
+        flags=prose("FLAGS"),
+        reply=prose("REPLY"),
+        cost=prose("COST"),
+    )
+
+
+def _read(path: str) -> str:
+    return _text(_LUA, path)
+
+
+@cache
+def _text(folder: Path, path: str) -> str:
+    return (folder / path).read_text(encoding="utf-8")
+
+
+def _includes(name: str) -> list[str]:
+    """The lib files of a verb, each once and after its own includes."""
+    order: list[str] = []
+
+    def visit(path: str, trail: tuple[str, ...]) -> None:
+        for match in _INCLUDE.finditer(_read(path)):
+            for lib in match.group(1).split():
+                if lib in trail:
+                    raise ValueError(f"lua/lib: {' -> '.join([*trail, lib])} is a circle")
+                if lib not in order:
+                    visit(f"lib/{lib}.lua", (*trail, lib))
+                    order.append(lib)
+
+    visit(f"{name}.lua", ())
+    return order
+
+
+def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
+    own = read_header(verb)
+    headers = [own, *map(read_header, libs)]
+    keys = dict.fromkeys(key for header in headers for key in header.keys)
+    argv = dict.fromkeys(arg for header in headers for arg in header.argv)
+    unknown = keys.keys() - SHARD_KEYS.keys()
+    if unknown:
+        raise ValueError(f"Lua names keys that keys.py does not know: {sorted(unknown)}")
+    named = tuple(key for key in keys if key in words or key in own.keys)
+    return msgspec.structs.replace(own, keys=named, argv=tuple(argv))
+
+
+def _without_unused(libs: list[str], verb: str) -> list[str]:
+    """Libs without unused functions: Lua creates each anew at every call of a script, which for a
+    call with one URL costs more than the work itself."""
+    uses: dict[str, frozenset[str]] = {}  # function -> what it names
+    named = _words(verb)
+    for lib in libs:
+        outside, functions = _outline(lib)
+        named |= outside
+        for name, words in functions.items():
+            uses[name] = uses.get(name, frozenset()) | words
+    used: set[str] = set()
+    while found := (named & uses.keys()) - used:
+        used |= found
+        named = named.union(*(uses[name] for name in found))
+    return [_with(lib, frozenset(used & _outline(lib)[1].keys())) for lib in libs]
+
+
+@cache
+def _with(lib: str, functions: frozenset[str]) -> str:
+    """A lib with only these functions."""
+    return _FUNCTION.sub(lambda one: one[0] if one[1] in functions else "", lib)
+
+
+@cache
+def _outline(lib: str) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+    """The words a lib uses outside its functions, and in each of them."""
+    functions = {one[1]: _words(one[0]) for one in _FUNCTION.finditer(lib)}
+    return _words(_FUNCTION.sub("", lib)), functions
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(_without_comments(text)))
+
+
+@cache
+def _without_comments(text: str) -> str:
+    return _COMMENT.sub("", text)
+
+
+def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
+    """Each lib in a block that exports only names used outside: Lua allows 200 local variables."""
+    later = set(_words(verb))
+    blocks: list[str] = []
+    for lib in reversed(libs):
+        names = (one[2] for one in _LOCAL.finditer(lib))
+        blocks.append(_block(lib, tuple(one for one in names if later & set(one.split(", ")))))
+        later |= _words(lib)
+    return reversed(blocks)
+
+
+@cache
+def _block(lib: str, shown: tuple[str, ...]) -> str:
+    """A lib in a block; only the names in `shown` are visible outside it."""
+
+    def declare(one: re.Match[str]) -> str:
+        return (one[1] or "") + one[2] if one[2] in shown else one[0]
+
+    outside = f"local {', '.join(shown)}\n" if shown else ""
+    condition = _CONDITION.search(lib)
+    begin = f"if {condition[1]} then" if condition else "do"
+    return f"{outside}{begin}\n{_LOCAL.sub(declare, lib)}end"
+
+
+def _limits(texts: list[str]) -> str:
+    """`read_control`, which reads the limits and facts that the code names."""
+    asked = {name for text in texts for name in _LIMIT.findall(_without_comments(text))}
+    limits, facts = sorted(asked.intersection(NUMBERS)), sorted(asked.intersection(FACTS))
+    fields = ["state", "shards", *facts, *limits]
+    read = {name: f"found[{i}]" for i, name in enumerate(fields, 1)}
+    read |= {name: f"tonumber({read[name]}) or {ABSENT.get(name, 'math.huge')}" for name in limits}
+    return (
+        "local function read_control(control)"
+        f" local found = redis.call('HMGET', control, {', '.join(map(repr, fields))})"
+        f" return {{ {', '.join(f'{name} = {value}' for name, value in read.items())} }} end"
+    )
+
+
+def _prelude(name: str, header: Header, words: frozenset[str]) -> str:
+    """Names for KEYS, ARGV and codes, on one line."""
+    lines = [f"local verb = '{name}'"]
+    lines += [f"local {key} = KEYS[{i}]" for i, key in enumerate(header.keys, 1)]
+    for i, (arg, kind) in enumerate(header.argv, 1):
+        lines.append(f"local {arg} = {f'tonumber(ARGV[{i}])' if kind == 'int' else f'ARGV[{i}]'}")
+    if header.each:
+        lines.append(
+            f"local EACH = {{start = {len(header.argv) + 1}, stride = {len(header.each)}}}"
+        )
+    lines += [f"local {code.name} = {code.value}" for code in Code if code.name in words]
+    return "; ".join(lines)

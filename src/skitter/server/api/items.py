@@ -1,0 +1,255 @@
+"""What a job has: items, metrics, log, quality; and the health of the server.
+
+Stored items: a page of them, or all as a file.
+
+The frontier records where items are stored, but anyone who can write to it could name any file: we
+open only what this server was configured with.
+
+A job's records: its metrics over time, its log, the quality of its items.
+
+The server's health, and the metrics of all jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from skitter.errors import SkitterError
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import RejectedItem, find_sink, item_page, read_rejected
+from skitter.frontier.records.exposition import CONTENT_TYPE, exposition, presence
+from skitter.frontier.records.health import read_quality, thresholds
+from skitter.frontier.records.metrics import History, TableRow, read_table
+from skitter.frontier.workers import LOG_PAGE, Event, last_log, read_log
+from skitter.observe.logs import loudness
+from skitter.observe.metrics import COUNTERS, TIMINGS, WEEK_S
+from skitter.observe.quality import Finding, judge, lines_of
+from skitter.redact import redact, redact_text, redact_tree
+from skitter.server.call import Call, EntryId, First, Page, Query
+from skitter.server.channels import Chart
+from skitter.server.problems import Refusal
+from skitter.server.route import Rows
+from skitter.settings import resolve
+from skitter.sinks.destination import Destination
+from skitter.sinks.export import Format, open_export, read_page
+from skitter.sinks.rows import row_of
+
+LOOK_AT = 5000
+PART = 500
+PLACE = re.compile(r"(\d{1,5}/\d{1,15}-\d{1,15})?")
+MEDIA = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+OF_CELERY = "SKITTER_OUTPUT_"  # the outputs of Celery's workers
+Item = dict[str, Any]  # _id, _url, _fetched_at and its own fields
+Lines = list[tuple[str, bytes]]
+
+
+class Items(Page, frozen=True, kw_only=True):
+    """`where`: text in the row's JSON, ignoring case; `field`: search only this field."""
+
+    where: str = ""
+    field: str = ""
+
+
+class Export(Query, frozen=True, kw_only=True):
+    """NDJSON, or CSV with formulas escaped."""
+
+    format: Format = "ndjson"
+
+
+async def items(call: Call, query: Items) -> Rows[Item]:
+    """The job's items: the stored ones, or those waiting for a loader.
+
+    If many do not match, a page may have few rows or none; `next` says that there is more.
+    """
+    frontier = await call.frontier()
+    source = await _source(call, frontier)
+    rows, after = list[Item](), query.after
+    for _ in range(LOOK_AT // PART):
+        limit = min(PART, query.limit) if not query.where else PART
+        page = await _page(frontier, source, after, limit)
+        for place, line in page:
+            after = place
+            row = msgspec.json.decode(line)
+            if _matches(row, line, query):
+                rows.append(row)
+            if len(rows) >= query.limit:
+                return Rows(rows=rows, next=after)
+        if len(page) < limit:
+            return Rows(rows=rows)
+    return Rows(rows=rows, next=after)
+
+
+async def export_items(call: Call, query: Export) -> Response:
+    """All items stored so far, as a file."""
+    frontier = await call.frontier()
+    source = await _source(call, frontier)
+    if source is None:
+        raise Refusal(
+            409, "this job has no stored items yet: `skitter run` or `skitter load` stores them."
+        )
+    parts = _parts(source, query.format)
+    first = await anext(parts, b"")  # fail before the answer starts, if at all
+    name = f'attachment; filename="{frontier.job}.{query.format}"'
+
+    async def all_parts() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    headers = {"content-disposition": name}
+    return StreamingResponse(all_parts(), headers=headers, media_type=MEDIA[query.format])
+
+
+async def _parts(source: Destination, format: Format) -> AsyncIterator[bytes]:
+    async with open_export(source.store, job=source.job, format=format) as parts:
+        async for part in parts:
+            yield part
+
+
+async def _page(frontier: Frontier, source: Destination | None, after: str, limit: int) -> Lines:
+    if source is not None:
+        return await read_page(source.store, job=frontier.job, after=after, limit=limit)
+    if not PLACE.fullmatch(after):
+        raise Refusal(422, "`after` must be the `next` of the page before.", field="after")
+    return [(one.id, row_of(one).line) for one in await item_page(frontier, after, limit)]
+
+
+async def _source(call: Call, frontier: Frontier) -> Destination | None:
+    """Where to read a job's items from; None: they are in the frontier."""
+    held = await find_sink(frontier)
+    if not held:
+        return None
+    job, directory = frontier.job, call.site.server.directory or Path(".skitter")
+    ours = Destination(resolve(job=job).output.to or f"{job}.db", job, directory)
+    named = (dsn for name, dsn in os.environ.items() if name.startswith(OF_CELERY) and dsn)
+    for source in (ours, *(Destination(dsn, job, directory) for dsn in named)):
+        if source.place == held:
+            return source
+    raise Refusal(
+        409,
+        f"the items of job {job!r} go to {redact(held)}, but this server reads {ours.place}.",
+        hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
+    )
+
+
+def _matches(row: Item, line: bytes, query: Items) -> bool:
+    if query.field:
+        found = row.get(query.field)
+        text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+        return found is not None and query.where.lower() in text.lower()
+    return query.where.lower() in line.decode("utf-8", "replace").lower()
+
+
+class ChartQuery(Query, frozen=True, kw_only=True):
+    """Names of counters and timings, how far back to go, and the most points to return."""
+
+    names: str = "pages,items"
+    since_s: Annotated[float, msgspec.Meta(gt=0, le=WEEK_S)] = 3600.0
+    points: Annotated[int, msgspec.Meta(ge=1, le=600)] = 600
+
+
+class By(Query, frozen=True, kw_only=True):
+    """What to group by, over whole hours, up to two days."""
+
+    by: Literal["host", "worker", "route", "session", "outcome", "status"] = "host"
+    since_s: Annotated[float, msgspec.Meta(gt=0, le=2 * 86_400)] = 3600.0
+
+
+class LogLines(First, frozen=True, kw_only=True):
+    """`after`: the id of your last line; without it, the end of the log."""
+
+    after: EntryId = ""
+    level: Literal["debug", "info", "warning", "error"] = "debug"
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """How well each field is filled, now and before; `bad`: what got worse."""
+
+    job: str
+    bad: list[Finding]
+    rows: list[dict[str, Any]]
+
+
+async def history(call: Call, query: ChartQuery) -> History:
+    """Counters and timings over time, for charts."""
+    names = [name for name in query.names.split(",") if name]
+    if strange := sorted({*names} - {*COUNTERS, *TIMINGS}):
+        known = ", ".join([*COUNTERS, *TIMINGS])
+        raise Refusal(422, f"there is no metric {strange[0]!r}: use {known}.", field="names")
+    frontier = await call.frontier()
+    chart = Chart(frontier.job, tuple(names), query.since_s, query.points)
+    return await call.site.charts.read(frontier, chart)
+
+
+async def figures(call: Call, query: By) -> Rows[TableRow]:
+    """Requests by host, worker, route, session, outcome or status class: how many succeeded, and
+    how long they took. p95_ms is exact to within a factor of 2: 64 to 128 ms, 128 to 256, ..."""
+    return Rows(rows=await read_table(await call.frontier(), query.by, since_s=query.since_s))
+
+
+async def logs(call: Call, query: LogLines) -> Rows[Event]:
+    """The log of all workers, oldest line first."""
+    frontier = await call.frontier()
+    if query.after:
+        found = await read_log(frontier, query.after, min(query.limit, LOG_PAGE))
+        more = found[-1].id if len(found) == query.limit else None
+    else:
+        found, more = await last_log(frontier, query.limit), None
+    least = loudness(query.level)
+    return Rows(rows=[one for one in found if loudness(one.level) >= least], next=more)
+
+
+async def quality(call: Call) -> Quality:
+    """How well each field is filled, now and before."""
+    frontier = await call.frontier()
+    options = await thresholds(frontier)
+    histories = await read_quality(frontier)
+    rows = [line.document() for one in histories for line in lines_of(one, options.min_pages)]
+    return Quality(job=frontier.job, bad=judge(histories, options), rows=rows)
+
+
+async def rejected(call: Call, query: First) -> Rows[RejectedItem]:
+    """Items that do not fit their type or cannot be stored, newest first."""
+    found = await read_rejected(await call.frontier(), query.limit)
+    return Rows(rows=[_masked(one) for one in found])
+
+
+def _masked(one: RejectedItem) -> RejectedItem:
+    return msgspec.structs.replace(one, url=redact_text(one.url), item=redact_tree(one.item))
+
+
+class Health(msgspec.Struct, frozen=True):
+    """Whether Redis answers."""
+
+    ok: bool
+
+
+async def healthz(call: Call) -> Health:
+    """Whether this server and its Redis answer."""
+    await call.site.server.command("PING")
+    return Health(ok=True)
+
+
+async def metrics(call: Call) -> Response:
+    """The metrics of all jobs, in Prometheus format. While Redis is away: `skitter_server_up 0`,
+    and the figures that were read last."""
+    site = call.site
+    try:
+        text = await site.presence.through(exposition(site.server))
+    except SkitterError as error:
+        if not error.retryable:
+            raise
+        at, text = site.figures
+        up = presence(up=False, read_at=at)
+    else:
+        site.figures = (time.time(), text)
+        up = presence(up=True, read_at=site.figures[0])
+    return Response(up + text, media_type=CONTENT_TYPE)
