@@ -15,7 +15,6 @@ from skitter.archive.record import Kept
 from skitter.cli.common import Json
 from skitter.cli.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.errors import UsageError
-from skitter.model import Request
 from skitter.report import DATE_AND_TIME, moment, some
 
 Folder = Annotated[Path, typer.Option("--from", help="The folder of the kept pages.")]
@@ -101,7 +100,7 @@ def warn_of_damage(archive: Archive) -> None:
 
 
 def _visits(archive: Archive, url: str, folder: Path) -> list[Kept]:
-    if found := archive.visits(Request(url=url)):
+    if found := archive.find(url):
         return found
     raise UsageError(f"{url} is not in {folder}: `skitter archive list --match TEXT` looks for it.")
 
