@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.site import free_port
+from benchmarks.site import free_ports
 from scripts.programs import advice, find_program
 from skitter.errors import InfrastructureError
 
@@ -25,7 +25,7 @@ async def open_postgres() -> AsyncIterator[str]:
     data = Path(tempfile.mkdtemp(prefix="skitter-pg-"))
     if os.geteuid() == 0:
         shutil.chown(data, "postgres", "postgres")
-    port = free_port()
+    [port] = free_ports(1)
     try:
         await _run("initdb", "-D", str(data), "-A", "trust", "-U", "postgres", "-E", "UTF8")
         options = f"-p {port} -k {data} -c listen_addresses=127.0.0.1"

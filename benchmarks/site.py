@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -73,7 +73,7 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
     program = find_nginx()
     www = directory / "www"
     www.mkdir(parents=True)
-    port, tls_port = free_port(), free_port()
+    port, tls_port = free_ports(2)
     await _certify(directory)
     # A master run by root would serve as nobody, who may not enter our directory.
     user = "user root root;" if os.geteuid() == 0 else ""
@@ -126,10 +126,13 @@ def find_openssl() -> str:
     )
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(how_many: int) -> list[int]:
+    """Held together: one that was just let go may be found again."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(how_many)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 async def _wait_for(port: int, process: asyncio.subprocess.Process, log: Path) -> None:

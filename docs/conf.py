@@ -59,7 +59,15 @@ MENU = {
         "coming-from/crawlee",
         "coming-from/celery",
     ],
-    "Understand": ["architecture", "guarantees", "security", "benchmarks", "scaling", "adr/index"],
+    "Understand": [
+        "glossary",
+        "architecture",
+        "guarantees",
+        "security",
+        "benchmarks",
+        "scaling",
+        "adr/index",
+    ],
     "Reference": ["reference/commands", "reference/options", "reference/*"],
 }
 

@@ -184,6 +184,7 @@ def test_a_request_that_is_not_plain_is_read_back(tmp_path):
     archive = Archive.open(tmp_path)
 
     assert not archive.unreadable
+    assert len(archive.find(f"{SITE}/search")) == 3, "as `archive show` looks for it"
     assert len(archive) == 6, "bodies that are left out do not make different requests the same"
     for form in forms:
         kept = archive.newest(form.request)

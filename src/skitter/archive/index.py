@@ -24,12 +24,13 @@ from skitter.archive.record import (
     scan,
 )
 from skitter.errors import BadURL, FetchError, UsageError
+from skitter.model import Request
 from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skitter.model import Request, Response
+    from skitter.model import Response
 
 INDEX: Final = ".jsonl"
 SOFTWARE: Final = "Skitter"
@@ -100,6 +101,11 @@ class Archive:
     def visits(self, request: Request) -> list[Kept]:
         """All responses to a request, the oldest first."""
         return self._pages.get(key_of(request), [])
+
+    def find(self, url: str) -> list[Kept]:
+        """All responses of a URL, the oldest first: to a plain request, or else to any other."""
+        others = (one for visits in self._pages.values() for one in visits if one.url == url)
+        return self.visits(Request(url=url)) or sorted(others, key=lambda one: one.at)
 
     def of(self, job: str) -> Iterator[Kept]:
         """The newest response of each page that a job has kept, whoever fetched it since."""

@@ -31,7 +31,6 @@ from skitter.crawl.plan import Plan
 from skitter.crawl.replay import SETTINGS, replayed
 from skitter.crawl.script import Items, items, read_items
 from skitter.errors import UsageError, shorten
-from skitter.model import Request
 from skitter.observe.report import DATE_AND_TIME, moment, some
 from skitter.settings.sources import FLAGGED
 from skitter.sinks import BadSink, Destination
@@ -120,7 +119,7 @@ def warn_of_damage(archive: Archive) -> None:
 
 
 def _visits(archive: Archive, url: str, folder: Path) -> list[Kept]:
-    if found := archive.visits(Request(url=url)):
+    if found := archive.find(url):
         return found
     raise UsageError(f"{url} is not in {folder}: `skitter archive list --match TEXT` looks for it.")
 
