@@ -91,15 +91,16 @@ def _sentinel_query(parts: SplitResult) -> tuple[dict[str, Any], dict[str, Any]]
 def cluster_nodes(url: str) -> tuple[str, list[tuple[str, int]]]:
     """redis+cluster://[user:password@]host:port[,host:port...]: the URL of the first node for
     redis-py, and the other nodes, which are asked if that one does not answer."""
-    parts = urlsplit(url)
-    login, at, hosts = parts.netloc.rpartition("@")
+    scheme, _, rest = url.partition("://")
+    end = re.search("[/?#]|$", rest)  # not by urlsplit, which takes one host only
+    netloc, path = rest[: end.start()], rest[end.start() :]  # type: ignore[union-attr]
+    login, at, hosts = netloc.rpartition("@")
     first, *others = hosts.split(",")
     nodes = []
     for node in others:
         host, _, port = node.rpartition(":") if re.search(r":\d+$", node) else (node, "", "")
         nodes.append((host.strip("[]"), int(port or 6379)))
-    scheme = parts.scheme.removesuffix("+cluster")
-    return parts._replace(scheme=scheme, netloc=f"{login}{at}{first}").geturl(), nodes
+    return f"{scheme.removesuffix('+cluster')}://{login}{at}{first}{path}", nodes
 
 
 #: Passes the mark of its name to a child, so that the supervisor knows what a dead one held.
