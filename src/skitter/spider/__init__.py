@@ -1,6 +1,7 @@
 """The user API: spiders, their handlers and their limits.
 
 default    The spider of `skitter crawl URL...`: title, text
+fixtures   Fixtures: a saved page and what its handler finds there, as a test of a spider
 hooks      Functions of a user: hooks, and how a spider logs in
 items      Items: what a handler yields becomes a plain dict
 load       Loads a spider, with its arguments

@@ -1,0 +1,425 @@
+"""Fixtures: a saved page and what its handler finds there, as a test of a spider.
+
+fixtures/SPIDER/HANDLER-PAGE/body.html      byte for byte
+fixtures/SPIDER/HANDLER-PAGE/page.json      whose page it is: spider, request, status, headers
+fixtures/SPIDER/HANDLER-PAGE/expected.json  the items, links and rejected items
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from importlib.util import find_spec
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from skitter.archive.masking import described, has_secret, without_user
+from skitter.errors import SkitterError, SpiderError, UsageError
+from skitter.model import Request, Response
+from skitter.redact import redact, redact_headers, redact_request, redact_tree
+from skitter.spider.load import load_spider, names_a_file, split_target
+from skitter.spider.page import Page
+from skitter.spider.run import run_handler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from skitter.spider.run import HandlerOutput
+    from skitter.spider.spider import Spider
+
+FOLDER: Final = "fixtures"
+PAGE: Final = "page.json"
+EXPECTED: Final = "expected.json"
+_SUFFIXES: Final = {"html": ".html", "json": ".json", "xml": ".xml", "text": ".txt"}
+#: Of a link, these follow from its page, or from the spider.
+_IMPLIED: Final = ("parent", "depth", "unique", "lane")
+_SLUG: Final = 50  # characters
+_SHOWN: Final = 160  # characters of a value
+_BEFORE: Final = 30  # of them before the first difference
+
+
+class Saved(msgspec.Struct, kw_only=True):
+    """page.json."""
+
+    spider: str  # from the folder that holds `fixtures`
+    arguments: dict[str, Any] = {}
+    request: dict[str, Any]
+    url: str
+    status: int
+    headers: list[tuple[str, str]]
+    body: str  # the name of its file
+
+    def request_of(self) -> Request:
+        body = self.request.get("body", "")
+        return msgspec.convert({**self.request, "body": body.encode()}, Request)
+
+
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One field, item or link that is not as expected. A side that lacks it is left out."""
+
+    what: str
+    field: str = ""
+    before: Any = msgspec.UNSET
+    now: Any = msgspec.UNSET
+
+    @property
+    def lines(self) -> Iterator[str]:
+        sides = {sign: _text(one) for sign, one in (("-", self.before), ("+", self.now))}
+        how = " is new" if sides["-"] is None else " is gone" if sides["+"] is None else ""
+        yield f"{self.what}{', ' if self.field else ''}{self.field}{how}"
+        start = _first_difference(*sides.values())
+        for sign, text in sides.items():
+            if text is not None:
+                yield f"  {sign} {_cut(text, start)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A fixture, and what its spider finds there today."""
+
+    folder: Path
+    differences: list[Difference] = field(default_factory=list)
+    problem: str = ""  # the handler did not run to its end
+
+    @property
+    def is_same(self) -> bool:
+        return not (self.differences or self.problem)
+
+    @property
+    def lines(self) -> Iterator[str]:
+        if self.problem:
+            yield self.problem
+        for one in self.differences:
+            yield from one.lines
+
+
+@dataclass(slots=True)
+class Checks:
+    """Runs fixtures; loads each spider once."""
+
+    _spiders: dict[str, Spider] = field(default_factory=dict)
+
+    def check(self, folder: Path) -> Checked:
+        try:
+            found = self.run(folder)
+            before = _read(folder / EXPECTED, dict[str, Any])
+        except SkitterError as error:
+            return Checked(folder, problem=str(error))
+        return Checked(folder, list(_differences(before, found)))
+
+    def run(self, folder: Path) -> dict[str, Any]:
+        """What its handler finds now, as plain JSON. Raises SkitterError."""
+        saved = read_saved(folder)
+        try:
+            spider = self._load(saved, folder.parents[2])
+            page = _page_of(saved, folder)
+            spider.handler_of(page.request)
+        except SpiderError as error:
+            hint = f"If it is gone for good, remove {shown(folder)}."
+            raise SpiderError(f"{str(error).rstrip('.')}. {hint}") from None
+        return expected_of(asyncio.run(run_handler(spider, page)))
+
+    def _load(self, saved: Saved, base: Path) -> Spider:
+        is_file = split_target(saved.spider)[0].endswith(".py")
+        target = str(base / saved.spider) if is_file else saved.spider
+        key = f"{target} {saved.arguments}"
+        if key not in self._spiders:
+            self._spiders[key] = load_spider(target, saved.arguments)
+        return self._spiders[key]
+
+
+# --- on disk --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """A fixture that was written."""
+
+    folder: Path
+    is_new: bool  # else it was replaced
+    expected: dict[str, Any]
+
+
+def save(target: str, spider: Spider, page: Page, arguments: Mapping[str, str]) -> New:
+    """Write the page, without secrets, and what its handler finds. Raises SkitterError if the
+    handler fails; then nothing is written."""
+    request, response = page.request, page.response
+    name, _ = spider.handler_of(request)
+    base, stored = _home(target)
+    saved = Saved(
+        spider=stored,
+        arguments=redact_tree(dict(arguments)),
+        request=_asked(request) | {"handler": name},
+        url=_safe(response.url),
+        status=response.status,
+        headers=[(key, redact_headers({key: value})[key]) for key, value in response.headers],
+        body=f"body{_suffix(page)}",
+    )
+    saved = msgspec.convert(_plain(saved), Saved)  # the handler gets what it will be tested with
+    safe = Page(saved.request_of(), _response(saved, response.body))
+    expected = expected_of(asyncio.run(run_handler(spider, safe)))
+    folder = _folder_for(base / FOLDER / spider.name, saved)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("body.*"):
+        old.unlink()
+    (folder / saved.body).write_bytes(response.body)
+    _write(folder / PAGE, msgspec.to_builtins(saved))
+    accept(folder, expected)
+    # Git must not convert the ends of its lines.
+    (folder.parent / ".gitattributes").write_text("body.* -text\n", "utf-8")
+    return New(folder, is_new, expected)
+
+
+def accept(folder: Path, found: dict[str, Any]) -> None:
+    """Take what was found as what is expected."""
+    _write(folder / EXPECTED, found)
+
+
+def find(place: str | None = None) -> list[Path]:
+    """The folders of all fixtures below a folder, or of a spider. Raises UsageError if there are
+    none."""
+    where = Path(place or ".")
+    if where.is_dir():
+        found = sorted(_below(where))
+    else:
+        base, stored = _home(str(place))
+        found = [one for one in sorted(_below(base / FOLDER)) if _is_of(stored, one)]
+    if found:
+        return found
+    example = place if place and not where.is_dir() else "SPIDER"
+    raise UsageError(
+        f"there is no fixture {'of' if example == place else 'in'} {shown(where)}: "
+        f"`skitter test add {example} URL` makes one."
+    )
+
+
+def is_fixture(folder: Path) -> bool:
+    """Other tools have fixtures, too, and perhaps a page.json."""
+    if folder.parents[1].name != FOLDER:
+        return False
+    try:
+        return b'"spider"' in (folder / PAGE).read_bytes()
+    except OSError:
+        return False
+
+
+def shown(path: Path) -> str:
+    """By its path from here if it is below."""
+    path, here = path.resolve(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def read_saved(folder: Path) -> Saved:
+    saved: Saved = _read(folder / PAGE, Saved)
+    if Path(saved.body).name != saved.body:
+        raise UsageError(f"{shown(folder / PAGE)} names a body that is in another folder.")
+    return saved
+
+
+def _below(place: Path) -> Iterator[Path]:
+    for name, folders, files in os.walk(place.resolve()):
+        inside = Path(name)
+        folders[:] = [
+            one
+            for one in folders
+            if one[0] != "."
+            and one != "node_modules"
+            and not (inside / one / "pyvenv.cfg").exists()
+        ]
+        if PAGE in files and is_fixture(inside):
+            yield inside
+
+
+def _home(target: str) -> tuple[Path, str]:
+    """The folder that holds a spider's fixtures, and its target as seen from there."""
+    where, name = split_target(target)
+    if names_a_file(where):
+        path = Path(where).resolve()
+        return path.parent, f"{path.name}:{name}" if name else path.name
+    try:
+        spec = find_spec(where)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None:
+        raise SpiderError(
+            f"there is no module {where!r} here: check the name, or give the path of a Python file."
+        )
+    return Path(spec.origin).parent, target
+
+
+def _is_of(target: str, folder: Path) -> bool:
+    """Also if one of them names no spider in the file. One that cannot be read counts, so that it
+    is told."""
+    try:
+        (own, name), (where, which) = split_target(read_saved(folder).spider), split_target(target)
+    except SkitterError:
+        return True
+    return own == where and (name is None or which is None or name == which)
+
+
+def _folder_for(place: Path, saved: Saved) -> Path:
+    """The folder that has this page already, or a new one."""
+    parts = urlsplit(saved.request["url"])
+    words = re.sub("[^a-z0-9]+", "-", unquote(f"{parts.path} {parts.query}").lower()).strip("-")
+    name = f"{saved.request['handler']}-{words[:_SLUG].strip('-') or 'index'}"
+    for number in count(1):
+        folder = place / (f"{name}-{number}" if number > 1 else name)
+        if not folder.exists() or _same_page(read_saved(folder), saved):
+            return folder
+    raise AssertionError("there is always another number")
+
+
+def _same_page(one: Saved, other: Saved) -> bool:
+    keys = ("url", "method", "body", "session", "handler")
+    same = all(one.request.get(key) == other.request.get(key) for key in keys)
+    return same and (one.spider, one.arguments) == (other.spider, other.arguments)
+
+
+def _suffix(page: Page) -> str:
+    kind = "html" if page.is_html else page.content_type
+    return next((end for word, end in _SUFFIXES.items() if word in kind), ".bin")
+
+
+def _read(path: Path, kind: Any) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (OSError, msgspec.DecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        hint = f"`skitter test accept {shown(path.parent)}` writes it anew."
+        if path.name == PAGE:
+            hint = "add the page again with `skitter test add`."
+        raise UsageError(f"{shown(path)} cannot be read ({why}): {hint}") from None
+
+
+def _write(path: Path, value: Any) -> None:
+    """Readable in a diff."""
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _page_of(saved: Saved, folder: Path) -> Page:
+    try:
+        body = (folder / saved.body).read_bytes()
+    except OSError as error:
+        why = f"{shown(folder / saved.body)} cannot be read ({error.strerror})"
+        raise UsageError(f"{why}: add the page again with `skitter test add`.") from None
+    return Page(saved.request_of(), _response(saved, body))
+
+
+def _response(saved: Saved, body: bytes) -> Response:
+    return Response(url=saved.url, status=saved.status, headers=tuple(saved.headers), body=body)
+
+
+# --- as plain data --------------------------------------------------------------------------------
+
+
+def _safe(url: str) -> str:
+    return redact(without_user(url))
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    told = described(request, "")
+    told.pop("unique", None)
+    if "parent" in told:
+        told["parent"] = _safe(told["parent"])
+    if "body" in told:
+        told["body"] = told["body"].decode("utf-8", "replace")
+    return {"url": _safe(request.url), **told}
+
+
+def expected_of(output: HandlerOutput) -> dict[str, Any]:
+    """Items in their order, links by URL: pages that list the same ones differently are equal."""
+    rejected = [
+        {"field": one.field, "item": one.item}
+        if one.field
+        else {"why": one.reason, "item": one.item}
+        for one in output.rejected
+    ]
+    links = sorted(map(_link, output.requests), key=lambda one: (one["url"], _encoded(one)))
+    found: dict[str, Any] = {"items": output.items, "links": links, "rejected": rejected}
+    return dict(_plain(found))
+
+
+def _link(request: Request) -> dict[str, Any]:
+    told = redact_request(msgspec.to_builtins(request))
+    if request.body and not has_secret(request.body):
+        told["body"] = request.body.decode("utf-8", "replace")
+    return {name: value for name, value in told.items() if name not in _IMPLIED}
+
+
+def _plain(value: Any) -> Any:
+    """As it will be read back."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+# --- what differs ---------------------------------------------------------------------------------
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[Difference]:
+    for kind, what in (("items", "item"), ("rejected", "rejected item")):
+        for number, old, new in _aligned(before.get(kind, []), now[kind]):
+            yield from _compare(f"{what} {number}", old, new)
+    old_links, new_links = _by_url(before.get("links", [])), _by_url(now["links"])
+    for key in sorted({*old_links, *new_links}):
+        yield from _compare(f"link {key[0]}", old_links.get(key), new_links.get(key))
+
+
+def _compare(what: str, old: Any, new: Any) -> Iterator[Difference]:
+    """By field if both are there. As JSON: for Python, 1, 1.0 and True are equal."""
+    if old is None or new is None:
+        there = [msgspec.UNSET if one is None else one for one in (old, new)]
+        yield Difference(what, "", *there)
+        return
+    for name in dict.fromkeys((*old, *new)):
+        sides = [one.get(name, msgspec.UNSET) for one in (old, new)]
+        if _text(sides[0]) != _text(sides[1]):
+            yield Difference(what, name, *sides)
+
+
+def _aligned(before: list[Any], now: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """Items that belong together, if one was added or lost among them; numbered as now, or as
+    before if it is gone."""
+    matcher = SequenceMatcher(
+        None, [_encoded(one) for one in before], [_encoded(one) for one in now], autojunk=False
+    )
+    for how, a, b, c, d in matcher.get_opcodes():
+        if how != "equal":
+            pairs = zip_longest(before[a:b], now[c:d])
+            for place, (old, new) in enumerate(pairs):
+                yield (a if new is None else c) + place + 1, old, new
+
+
+def _by_url(links: Iterable[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for link in links:
+        number = next(n for n in count() if (link["url"], n) not in found)
+        found[link["url"], number] = link
+    return found
+
+
+def _encoded(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def _text(value: Any) -> str | None:
+    return None if value is msgspec.UNSET else _encoded(value).decode()
+
+
+def _first_difference(before: str | None, now: str | None) -> int:
+    pairs = zip(before or "", now or "", strict=False)
+    return next((n for n, (one, other) in enumerate(pairs) if one != other), 0)
+
+
+def _cut(text: str, start: int) -> str:
+    """What is shown of a value: where it begins to differ, if it is long."""
+    begin = max(0, start - _BEFORE) if len(text) > _SHOWN else 0
+    end = begin + _SHOWN
+    return f"{'...' * (begin > 0)}{text[begin:end]}{'...' * (len(text) > end)}"
