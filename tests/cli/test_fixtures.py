@@ -49,6 +49,10 @@ async def book(page):
     )
     yield page.follow(page.css_first("a"), listing)
 """
+LOGIN = """page.follow(
+        "/in?token=geheim", listing, method="POST", body="user=anna&password=geheim"
+    )
+    yield page.follow("/list", listing, method="POST", body="page=2")"""
 URL = "https://shop.example/book/1"
 
 
@@ -111,6 +115,9 @@ def test_a_page_is_fetched_and_kept_byte_for_byte_without_secrets(skitter, here,
     folder = here / "fixtures/shop/book-book-1-page-2-token"
     assert added == {
         "fixture": str(folder.relative_to(here)),
+        "same": True,
+        "problem": None,
+        "differences": [],
         "new": True,
         "from": "web",
         "items": 1,
@@ -282,6 +289,40 @@ def test_a_spider_in_a_package_and_its_arguments_are_found_again(skitter, here, 
     assert Checks().run(folder)["items"] == [{"shelf": "old", "encoding": "windows-1252"}]
 
 
+def test_a_value_that_is_new_in_each_run_is_told_at_once(skitter, here):
+    change(here, "page.url,", "str(id(page)) + __import__('uuid').uuid4().hex,")
+
+    words = ("--handler", "book", "--file", "saved.html")
+    answer = skitter("test", "add", "shop.py", URL, *words)
+    assert answer.exit_code == 1
+    assert "it differs already when it runs again:\n  item 1, page\n" in answer.err
+
+
+def test_rejected_items_are_expected_too_wherever_the_line_is(skitter, here):
+    (here / "saved.html").write_bytes(b"<h1>x</h1><p class=price>1</p><a href=/>")
+    change(here, 'float(page.css_first(".price").text())', '"cheap"')
+    added = add_file(skitter)
+    assert (added["items"], added["rejected"]) == (0, 1)
+
+    change(here, "from dataclasses", "\n\n\nfrom dataclasses")
+    assert skitter("test").exit_code == 0
+    change(here, '"cheap"', '"dear"')
+    (found,) = skitter("test", "--json").json[0]["differences"]
+    assert (found["what"], found["field"]) == ("rejected item 1", "item")
+    assert found["now"]["price"] == "dear"
+
+
+def test_secrets_of_requests_and_links_are_masked(skitter, here):
+    change(here, 'page.follow(page.css_first("a"), listing)', LOGIN)
+    add_file(skitter, "https://shop.example/book/1;jsessionid=geheim")
+
+    (folder,) = find()
+    texts = [one.read_text("latin-1") for one in folder.iterdir()]
+    assert not any("geheim" in text or "anna" in text for text in texts)
+    found = json.loads((folder / "expected.json").read_text())["links"]
+    assert [one["body"] for one in found] == ["***", "page=2"]
+
+
 def test_mistakes_are_told_with_what_to_do(skitter, here, shop):
     def says(*words: str) -> tuple[int, str]:
         answer = skitter("test", *words)
@@ -294,7 +335,7 @@ def test_mistakes_are_told_with_what_to_do(skitter, here, shop):
     code, text = says("shop.py")
     assert code == 2
     assert "there is no fixture of shop.py: `skitter test add shop.py URL` makes one." in text
-    assert says("gone.py")[0] == 2
+    assert says("gone.py") == (2, "skitter: there is no file gone.py: check the path.")
     assert says("no.such:spider")[0] == 2
     code, text = says("add", "shop.py", f"{shop}/nothing")
     assert (code, "404" in text, "Nothing was saved." in text) == (1, True, True)
@@ -332,3 +373,5 @@ def test_mistakes_are_told_with_what_to_do(skitter, here, shop):
     (folder / "page.json").write_text('{"spider": 1')
     code, text = says("shop.py")
     assert (code, "add the page again" in text) == (1, True)
+    assert add_file(skitter)["fixture"] == "fixtures/shop/book-book-1"
+    assert says()[0] == 0

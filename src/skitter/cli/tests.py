@@ -21,7 +21,7 @@ from skitter.observe.report import some
 from skitter.redact import clean
 from skitter.settings import resolve
 from skitter.spider import Spider, load_spider
-from skitter.spider.fixtures import Checked, Checks, accept, find, save, shown
+from skitter.spider.fixtures import Checked, Checks, New, accept, find, save, shown
 from skitter.spider.page import Page
 from skitter.urls import identify
 
@@ -158,11 +158,18 @@ def add(
             why = found.problem or f"{url}: no answer."
             raise SkitterError(clean(f"{why} Nothing was saved."))
     saved = save(target, spider, page, given_arguments)
+    again = Checks().check(saved.folder)
     counts = {name: len(found) for name, found in saved.expected.items()}
     if as_json:
-        words = {"fixture": shown(saved.folder), "new": saved.is_new, "from": came}
-        emit_json(words | counts)
-        return
+        emit_json(_to_json(again) | {"new": saved.is_new, "from": came} | counts)
+    else:
+        _show_new(saved, counts, came)
+    if not again.is_same:
+        print_error("\n  ".join(["it differs already when it runs again:", *again.lines]))
+        raise typer.Exit(1)
+
+
+def _show_new(saved: New, counts: dict[str, int], came: str) -> None:
     what = f"{some(counts['items'], 'item')} and {some(counts['links'], 'link')}"
     what += f", {counts['rejected']:,} rejected" * bool(counts["rejected"])
     say(f"{'Saved' if saved.is_new else 'Replaced'} {shown(saved.folder)}: {what} ({came}).")

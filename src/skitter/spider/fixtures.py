@@ -174,8 +174,8 @@ def save(target: str, spider: Spider, page: Page, arguments: Mapping[str, str]) 
     (folder / saved.body).write_bytes(response.body)
     _write(folder / PAGE, msgspec.to_builtins(saved))
     accept(folder, expected)
-    # Git must not convert the ends of its lines.
-    (folder.parent / ".gitattributes").write_text("body.* -text\n", "utf-8")
+    if not (attributes := folder.parent / ".gitattributes").exists():
+        attributes.write_text("body.* -text\n", "utf-8")  # Git must not convert ends of lines
     return New(folder, is_new, expected)
 
 
@@ -195,6 +195,8 @@ def find(place: str | None = None) -> list[Path]:
         found = [one for one in sorted(_below(base / FOLDER)) if _is_of(stored, one)]
     if found:
         return found
+    if place and split_target(place)[0].endswith(".py") and not _exists(place):
+        raise SpiderError(f"there is no file {place}: check the path.")
     example = place if place and not where.is_dir() else "SPIDER"
     raise UsageError(
         f"there is no fixture {'of' if example == place else 'in'} {shown(where)}: "
@@ -256,6 +258,10 @@ def _home(target: str) -> tuple[Path, str]:
     return Path(spec.origin).parent, target
 
 
+def _exists(target: str) -> bool:
+    return Path(split_target(target)[0]).exists()
+
+
 def _is_of(target: str, folder: Path) -> bool:
     """Also if one of them names no spider in the file. One that cannot be read counts, so that it
     is told."""
@@ -270,18 +276,24 @@ def _folder_for(place: Path, saved: Saved) -> Path:
     """The folder that has this page already, or a new one."""
     parts = urlsplit(saved.request["url"])
     words = re.sub("[^a-z0-9]+", "-", unquote(f"{parts.path} {parts.query}").lower()).strip("-")
-    name = f"{saved.request['handler']}-{words[:_SLUG].strip('-') or 'index'}"
+    handler = re.sub(r"[^\w-]", "", saved.request["handler"])
+    name = f"{handler}-{words[:_SLUG].strip('-') or 'index'}"
     for number in count(1):
         folder = place / (f"{name}-{number}" if number > 1 else name)
-        if not folder.exists() or _same_page(read_saved(folder), saved):
+        if not folder.exists() or _is_at(folder, saved):
             return folder
     raise AssertionError("there is always another number")
 
 
-def _same_page(one: Saved, other: Saved) -> bool:
+def _is_at(folder: Path, saved: Saved) -> bool:
+    """Whether it is the same page, or one that cannot be read any more."""
+    try:
+        old = read_saved(folder)
+    except SkitterError:
+        return True
     keys = ("url", "method", "body", "session", "handler")
-    same = all(one.request.get(key) == other.request.get(key) for key in keys)
-    return same and (one.spider, one.arguments) == (other.spider, other.arguments)
+    same = all(old.request.get(key) == saved.request.get(key) for key in keys)
+    return same and (old.spider, old.arguments) == (saved.spider, saved.arguments)
 
 
 def _suffix(page: Page) -> str:
