@@ -12,9 +12,8 @@ import json
 import os
 import re
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from importlib.util import find_spec
-from itertools import count, zip_longest
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -25,12 +24,13 @@ from skitter.archive.masking import described, has_secret, without_user
 from skitter.errors import SkitterError, SpiderError, UsageError
 from skitter.model import Request, Response
 from skitter.redact import redact, redact_headers, redact_request, redact_tree
+from skitter.spider.differences import Difference, differences, encoded
 from skitter.spider.load import load_spider, names_a_file, split_target
 from skitter.spider.page import Page
 from skitter.spider.run import run_handler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from skitter.spider.run import HandlerOutput
     from skitter.spider.spider import Spider
@@ -42,8 +42,6 @@ _SUFFIXES: Final = {"html": ".html", "json": ".json", "xml": ".xml", "text": ".t
 #: Of a link, these follow from its page, or from the spider.
 _IMPLIED: Final = ("parent", "depth", "unique", "lane")
 _SLUG: Final = 50  # characters
-_SHOWN: Final = 160  # characters of a value
-_BEFORE: Final = 30  # of them before the first difference
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -60,25 +58,6 @@ class Saved(msgspec.Struct, kw_only=True):
     def request_of(self) -> Request:
         body = self.request.get("body", "")
         return msgspec.convert({**self.request, "body": body.encode()}, Request)
-
-
-class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One field, item or link that is not as expected. A side that lacks it is left out."""
-
-    what: str
-    field: str = ""
-    before: Any = msgspec.UNSET
-    now: Any = msgspec.UNSET
-
-    @property
-    def lines(self) -> Iterator[str]:
-        sides = {sign: _text(one) for sign, one in (("-", self.before), ("+", self.now))}
-        how = " is new" if sides["-"] is None else " is gone" if sides["+"] is None else ""
-        yield f"{self.what}{', ' if self.field else ''}{self.field}{how}"
-        start = _first_difference(*sides.values())
-        for sign, text in sides.items():
-            if text is not None:
-                yield f"  {sign} {_cut(text, start)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +92,7 @@ class Checks:
             before = _read(folder / EXPECTED, dict[str, Any])
         except SkitterError as error:
             return Checked(folder, problem=str(error))
-        return Checked(folder, list(_differences(before, found)))
+        return Checked(folder, list(differences(before, found)))
 
     def run(self, folder: Path) -> dict[str, Any]:
         """What its handler finds now, as plain JSON. Raises SkitterError."""
@@ -355,7 +334,7 @@ def expected_of(output: HandlerOutput) -> dict[str, Any]:
         else {"why": one.reason, "item": one.item}
         for one in output.rejected
     ]
-    links = sorted(map(_link, output.requests), key=lambda one: (one["url"], _encoded(one)))
+    links = sorted(map(_link, output.requests), key=lambda one: (one["url"], encoded(one)))
     found: dict[str, Any] = {"items": output.items, "links": links, "rejected": rejected}
     return dict(_plain(found))
 
@@ -370,68 +349,3 @@ def _link(request: Request) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """As it will be read back."""
     return msgspec.json.decode(msgspec.json.encode(value))
-
-
-# --- what differs ---------------------------------------------------------------------------------
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[Difference]:
-    for kind, what in (("items", "item"), ("rejected", "rejected item")):
-        for number, old, new in _aligned(before.get(kind, []), now[kind]):
-            yield from _compare(f"{what} {number}", old, new)
-    old_links, new_links = _by_url(before.get("links", [])), _by_url(now["links"])
-    for key in sorted({*old_links, *new_links}):
-        yield from _compare(f"link {key[0]}", old_links.get(key), new_links.get(key))
-
-
-def _compare(what: str, old: Any, new: Any) -> Iterator[Difference]:
-    """By field if both are there. As JSON: for Python, 1, 1.0 and True are equal."""
-    if old is None or new is None:
-        there = [msgspec.UNSET if one is None else one for one in (old, new)]
-        yield Difference(what, "", *there)
-        return
-    for name in dict.fromkeys((*old, *new)):
-        sides = [one.get(name, msgspec.UNSET) for one in (old, new)]
-        if _text(sides[0]) != _text(sides[1]):
-            yield Difference(what, name, *sides)
-
-
-def _aligned(before: list[Any], now: list[Any]) -> Iterator[tuple[int, Any, Any]]:
-    """Items that belong together, if one was added or lost among them; numbered as now, or as
-    before if it is gone."""
-    matcher = SequenceMatcher(
-        None, [_encoded(one) for one in before], [_encoded(one) for one in now], autojunk=False
-    )
-    for how, a, b, c, d in matcher.get_opcodes():
-        if how != "equal":
-            pairs = zip_longest(before[a:b], now[c:d])
-            for place, (old, new) in enumerate(pairs):
-                yield (a if new is None else c) + place + 1, old, new
-
-
-def _by_url(links: Iterable[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for link in links:
-        number = next(n for n in count() if (link["url"], n) not in found)
-        found[link["url"], number] = link
-    return found
-
-
-def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value, order="deterministic")
-
-
-def _text(value: Any) -> str | None:
-    return None if value is msgspec.UNSET else _encoded(value).decode()
-
-
-def _first_difference(before: str | None, now: str | None) -> int:
-    pairs = zip(before or "", now or "", strict=False)
-    return next((n for n, (one, other) in enumerate(pairs) if one != other), 0)
-
-
-def _cut(text: str, start: int) -> str:
-    """What is shown of a value: where it begins to differ, if it is long."""
-    begin = max(0, start - _BEFORE) if len(text) > _SHOWN else 0
-    end = begin + _SHOWN
-    return f"{'...' * (begin > 0)}{text[begin:end]}{'...' * (len(text) > end)}"
