@@ -38,6 +38,7 @@ MENU = {
         "howto/traps",
         "howto/quality",
         "howto/archive",
+        "howto/test",
         "howto/login",
         "howto/browser",
         "howto/proxies",

@@ -32,7 +32,7 @@ from waiting import Child, until
 SHOP = "localhost:8000"  # as the pages have it
 #: Sites of the pages; where nothing is fetched they stay what they are.
 SITES = re.compile(r"https?://(?:[\w-]+\.example|example\.com)")
-FETCHING = re.compile(r"skitter (run|worker|crawl|map) ")
+FETCHING = re.compile(r"skitter (run|worker|crawl|map|test add) ")
 ONE_SERVER = re.compile(r"redis://(?::[^@\s]*@)?(?:10\.0\.0\.5|crawl\.example)(?::6379)?")
 CLUSTER = "redis+cluster://10.0.0.5:6379"
 #: Commands that go on until they are stopped, and what each of them says when it is at work.

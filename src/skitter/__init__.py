@@ -2,35 +2,36 @@
 
 Each name is imported on first use: `skitter --help` needs none of them.
 
-app        The composition root: turns settings into open objects
-archive/   The pages of a crawl, kept as WARC files: every response that a handler saw
-celery/    Celery as the engine: the frontier stays the queue
-cli/       The command line: each command parses, calls and renders
-client     A client of the HTTP API, for programs that should not have credentials for Redis
-crawl/     A crawl from its seeds to its report, and the processes on this machine that make it
-demo/      What `skitter demo` crawls: a bookshop on loopback (`site/`), and the spiders for it
-disk       Room on disks, and a user's place on them
-domains    Which hosts belong together: by registrable domain, from the public suffix list
-embedded/  The embedded server: a private Valkey, shared by every process that uses a directory
-engine/    The engine: leases requests, makes an attempt at each, sends the outcomes
-errors     Everything Skitter raises on purpose
-explain    Where a URL is and why, as the command line and the HTTP API explain it
-extras     How to install an optional library: it depends on how this package was installed
-fetch/     Fetching pages: one exchange per call, with limits on all outside input
-frontier/  The frontier: a shared queue of URLs on Redis or Valkey, in which no URL is ever lost
-measure    Metrics: count and time what your own code does, across the whole cluster
-model      The values passed between the layers
-observe/   What is measured, logged and reported of a crawl
-patterns   What URLs look like: patterns and shapes
-queue      URLQueue: the frontier for programs with their own loop
-redact     What may be shown, logged or written to a file, and how
-scrapy/    Scrapy on the frontier: existing spiders run distributed and lose nothing
-server/    The HTTP API and the dashboard: `skitter serve`
-settings/  Options: small frozen values, units in their names, declared and checked once
-sinks/     Where items go: a database or a file, and the loader that writes them
-spider/    The user API: spiders, their handlers and their limits
-trust      Whether Skitter's directory is ours
-urls       What a URL means to a crawl: what to fetch, what counts as the same page
+app            The composition root: turns settings into open objects
+archive/       The pages of a crawl, kept as WARC files: every response that a handler saw
+celery/        Celery as the engine: the frontier stays the queue
+cli/           The command line: each command parses, calls and renders
+client         A client of the HTTP API, for programs that should not have credentials for Redis
+crawl/         A crawl from its seeds to its report, and the processes on this machine that make it
+demo/          What `skitter demo` crawls: a bookshop on loopback (`site/`), and the spiders for it
+disk           Room on disks, and a user's place on them
+domains        Which hosts belong together: by registrable domain, from the public suffix list
+embedded/      The embedded server: a private Valkey, shared by every process that uses a directory
+engine/        The engine: leases requests, makes an attempt at each, sends the outcomes
+errors         Everything Skitter raises on purpose
+explain        Where a URL is and why, as the command line and the HTTP API explain it
+extras         How to install an optional library: it depends on how this package was installed
+fetch/         Fetching pages: one exchange per call, with limits on all outside input
+frontier/      The frontier: a shared queue of URLs on Redis or Valkey, in which no URL is ever lost
+measure        Metrics: count and time what your own code does, across the whole cluster
+model          The values passed between the layers
+observe/       What is measured, logged and reported of a crawl
+patterns       What URLs look like: patterns and shapes
+pytest_plugin  Fixtures of spiders as tests of pytest
+queue          URLQueue: the frontier for programs with their own loop
+redact         What may be shown, logged or written to a file, and how
+scrapy/        Scrapy on the frontier: existing spiders run distributed and lose nothing
+server/        The HTTP API and the dashboard: `skitter serve`
+settings/      Options: small frozen values, units in their names, declared and checked once
+sinks/         Where items go: a database or a file, and the loader that writes them
+spider/        The user API: spiders, their handlers and their limits
+trust          Whether Skitter's directory is ours
+urls           What a URL means to a crawl: what to fetch, what counts as the same page
 """
 
 from __future__ import annotations

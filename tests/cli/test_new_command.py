@@ -17,6 +17,7 @@ def test_a_spider_and_its_test_are_written_and_the_next_step_is_told(
     assert answer.exit_code == 0
     assert "skitter run my_shop.py" in answer.out
     assert "python -m pytest test_my_shop.py" in answer.out
+    assert "skitter test add my_shop.py URL" in answer.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my_shop.py", "test_my_shop.py"]
     compile((tmp_path / "test_my_shop.py").read_text(), "test_my_shop.py", "exec")
 
@@ -42,6 +43,7 @@ def test_a_directory_that_does_not_exist_is_made(skitter, tmp_path):
         "test": f"{place}/test_shop.py",
         "run": f"skitter run '{place}/shop.py'",
         "check": f"python -m pytest '{place}/test_shop.py'",
+        "add_page": f"skitter test add '{place}/shop.py' URL",
     }
     assert (place / "shop.py").exists()
 

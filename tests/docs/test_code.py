@@ -339,7 +339,8 @@ def test_commands_are_there_and_take_what_the_page_gives_them(page):
 def find(words):
     command, rest = MENU, list(words)
     while rest and rest[0][0] != "-" and (commands := getattr(command, "commands", None)):
-        command = commands[rest.pop(0)]
+        has_default = rest[0] not in commands and command is not MENU
+        command = commands["run" if has_default else rest.pop(0)]  # `skitter test shop.py`
     return command, rest
 
 

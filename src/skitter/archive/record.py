@@ -11,15 +11,14 @@ from functools import cached_property
 from hashlib import sha1
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import parse_qsl
 from uuid import uuid4
 
 import msgspec
 
+from skitter.archive.masking import HIDDEN, described, without_user
 from skitter.errors import UsageError
 from skitter.extras import install
 from skitter.model import Request, Response
-from skitter.redact import redact_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +29,8 @@ try:
 except ImportError as missing:
     raise UsageError(f"an archive needs one more library: {install('archive')}") from missing
 
-#: What a page was fetched with and would be again. Headers are not kept: they may hold credentials.
-_OF_REQUEST: Final = ("method", "body", "depth", "parent", "handler", "meta", "unique", "session")
-_HIDDEN: Final = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization"})
 #: True of the bytes that came, not of the unpacked body that is kept.
 _OF_TRANSFER: Final = frozenset({"content-encoding", "transfer-encoding", "content-length"})
-_USER: Final = re.compile("^(https?://)[^/?#]*@")
 _HTTP: Final = "application/http; msgtype=response"
 _LEVEL: Final = 1
 _GZIP: Final = 31  # zlib's word for it
@@ -79,7 +74,7 @@ class Record:
 
     def kept(self, file: str, offset: int, *, body_at: tuple[str, int] | None) -> Kept:
         return Kept(
-            url=_without_user(self.request.url),
+            url=without_user(self.request.url),
             at=self.at,
             file=file,
             offset=offset,
@@ -88,7 +83,7 @@ class Record:
             size=len(self.response.body),
             job=self.job,
             fingerprint=self.fingerprint,
-            request=_described(self.request, self.fingerprint),
+            request=described(self.request, self.fingerprint),
             body_at=body_at,
         )
 
@@ -96,7 +91,7 @@ class Record:
         """The record, as a gzip member of its own. `refers_to`: where the same body is."""
         response = self.response
         fields = [
-            ("WARC-Target-URI", _without_user(response.url)),
+            ("WARC-Target-URI", without_user(response.url)),
             ("WARC-Payload-Digest", f"sha1:{self.digest}"),
         ]
         if response.remote_address:
@@ -186,36 +181,6 @@ def request_of(kept: Kept) -> Request:
     return msgspec.convert({**kept.request, "url": kept.url}, Request)
 
 
-_PLAIN: Final = Request(url="")
-
-
-def _described(request: Request, fingerprint: str) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        name: value
-        for name in _OF_REQUEST
-        if (value := getattr(request, name)) != getattr(_PLAIN, name)
-    }
-    if "meta" in told:
-        told["meta"] = redact_tree(told["meta"])
-    if "body" in told and _has_secret(request.body):
-        told["unique"] = fingerprint  # or all requests to its URL would be the same
-        del told["body"]
-    return told
-
-
-def _has_secret(body: bytes) -> bool:
-    """Whether a form or JSON has a field such as `password`."""
-    try:
-        sent = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        sent = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-    return bool(redact_tree(sent) != sent)
-
-
-def _without_user(url: str) -> str:
-    return _USER.sub(r"\1", url)
-
-
 def _http_head(response: Response) -> bytes:
     try:
         phrase = HTTPStatus(response.status).phrase
@@ -225,7 +190,7 @@ def _http_head(response: Response) -> bytes:
     for name, value in response.headers:
         if name in _OF_TRANSFER:
             lines.append(f"{_AS_IT_CAME}{name}: {_in_line(value)}")
-        elif name not in _HIDDEN:
+        elif name not in HIDDEN:
             lines.append(f"{name}: {_in_line(value)}")
     lines.append(f"content-length: {len(response.body)}")
     return "\r\n".join([*lines, "", ""]).encode(errors="replace")

@@ -15,5 +15,6 @@ outputs    Items into databases and files: load, export
 running    A crawl from its seeds to its report, by processes here or by Celery's workers
 show/      What commands show: data, progress, the live view
 status     What `skitter status` shows
+tests      Tests of spiders on saved pages: test, test add, test accept
 tuning     What a process of ours does for others on the machine: its memory, its share of CPU
 """

@@ -42,6 +42,7 @@ LINES = {
     "doctor": "Check the server, and say how to fix what is wrong with it.",
     "serve": "Serve the HTTP API and the dashboard, until stopped.",
     "completion": "Print a completion script for bash, zsh or fish.",
+    "test": "Test spiders on saved pages, without the web.",
     "archive": "Show and read the pages that a crawl has kept.",
     "schedule": "Start rounds of a job on a schedule.",
     "webhook": "Get a message when a crawl finishes or is in trouble.",

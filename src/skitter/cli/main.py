@@ -25,6 +25,7 @@ PANELS = {
         "shell": "commands.shell:shell",
         "map": "commands.map:map_site",
         "plan": "commands.project:plan",
+        "test": "tests:group",
     },
     "Crawl": {
         "run": "crawl:run",

@@ -129,7 +129,7 @@ async def visit(
     Raises BadURL and SpiderError for bad input. What fails later is reported in the result, along
     with what was found before.
     """
-    request = _first_request(identify(url).url, spider, handler)
+    request = first_request(identify(url).url, spider, handler)
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
     guard = Guard.for_seeds([request.url, *seeds], also=config.fetch.allow_hosts)
     found = Visit([Hop(request)])
@@ -172,7 +172,7 @@ async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> F
     return await stack.enter_async_context(open_proxied(config, client, guard))
 
 
-def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
+def first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
     """The request; as the spider defines it, if it is a seed. Raises SpiderError."""
     request = Request(url=url, handler=handler)
     if spider is None:

@@ -47,13 +47,16 @@ def new(
     spider, test = files
     run = f"skitter run {shlex.quote(str(spider))}"
     check = f"python -m pytest {shlex.quote(str(test))}"
+    add = f"skitter test add {shlex.quote(str(spider))} URL"
     if as_json:
-        emit_json({"spider": str(spider), "test": str(test), "run": run, "check": check})
+        paths = {"spider": str(spider), "test": str(test)}
+        emit_json(paths | {"run": run, "check": check, "add_page": add})
         return
     say(f"Wrote {spider} and {test}.")
     say(f"Run it:   {run}")
     needs = "" if find_spec("pytest") else "   (after: pip install pytest)"
     say(f"Test it:  {check}{needs}")
+    say(f"Add a page of the site to its tests:  {add}")
 
 
 def render_new(name: str) -> dict[str, str]:
