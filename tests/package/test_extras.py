@@ -138,6 +138,12 @@ def crawl_into_a_parquet_file(installed: Installed) -> None:
     assert "3 in pages.parquet" in told(installed.run("skitter", "crawl", installed.shop, *words))
 
 
+def keep_pages(installed: Installed) -> None:
+    words = ("--max-pages", "3", "--rate", "none", "--archive")
+    assert "3 pages" in told(installed.run("skitter", "crawl", installed.shop, *words))
+    assert "3 pages" in told(installed.run("skitter", "archive", "list"))
+
+
 FIRST: dict[str, Callable[[Installed], None]] = {
     "celery": start_a_worker,
     "scrapy": run_a_node,
@@ -147,6 +153,7 @@ FIRST: dict[str, Callable[[Installed], None]] = {
     "otel": crawl_as_usual,
     "postgres": crawl_into_a_database_that_is_away,
     "parquet": crawl_into_a_parquet_file,
+    "archive": keep_pages,
 }
 
 

@@ -208,6 +208,7 @@ def test_no_limit_is_spelled_none(project):
         ('[server]\ndirectory = ""\n', "line 2: server.directory must be a path, got ''"),
         ("[workers]\nprocesses = true\n", "workers.processes must be a number from 1 to 1000"),
         ("[workers]\nprocesses = 1.5\n", "workers.processes must be a number from 1 to 1000"),
+        (f'[workers]\nprocesses = "{"9" * 5000}"\n', "workers.processes (from"),
         ("[output]\nto = 5\n", "output.to must be text, or none"),
     ],
 )  # fmt: skip

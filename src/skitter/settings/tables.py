@@ -68,7 +68,8 @@ class Workers(Table):
 
     def __post_init__(self) -> None:
         Table.__post_init__(self)
-        number = int(self.processes) if self.processes.isdecimal() else 0
+        is_number = self.processes.isdecimal() and len(self.processes) <= 4
+        number = int(self.processes) if is_number else 0
         if self.processes not in ("cores", "auto") and not 1 <= number <= 1000:
             raise BadOption("processes", self.processes, PROCESSES)
 

@@ -236,7 +236,7 @@ def _parse_wish(text: str, *, per_machine: bool) -> Wish:
         return AUTO
     if text == "0":
         raise BadOption("workers", text, "at least 1; `skitter pause JOB` stops them all")
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+    if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= MAX_WORKERS:
         raise BadOption("workers", text, f"a number from 1 to {MAX_WORKERS:,}, or auto")
     return Wish(int(text), per_machine=per_machine)
 
