@@ -29,11 +29,22 @@ export function actionButton({ label, drawing, says = "", cli, kind = "", run })
     return withTip(button, { says: allowed ? says : "Your token is read-only.", cli });
 }
 
+const FRESH_MS = 3000;
+let steered = null; // what a job was told last
+
 async function steer(job, verb, done) {
     const answer = await attempt(() => post(of(job, verb)), `${job}: ${done}.`);
+    if (!answer) return;
+    steered = { job, state: answer.state, at: performance.now() };
     const overview = store.get("overview");
-    if (answer && overview?.job === job)
-        store.set("overview", { ...overview, wanted: answer.state, state: shown(overview, answer.state) });
+    if (overview?.job === job) store.set("overview", asSteered(overview));
+}
+
+/** An overview that was on its way already does not undo what the answer said. */
+export function asSteered(overview) {
+    const isLate = steered?.job === overview.job && performance.now() - steered.at < FRESH_MS;
+    if (!isLate) return overview;
+    return { ...overview, wanted: steered.state, state: shown(overview, steered.state) };
 }
 
 function shown(overview, state) {

@@ -1,5 +1,6 @@
 /** The entry point: log in, then show the page in the address. */
 
+import { asSteered } from "./actions.js";
 import { get, of, post, Refused } from "./api.js";
 import { h } from "./dom.js";
 import { listenForKeys } from "./keys.js";
@@ -114,7 +115,7 @@ function openJob(job) {
 }
 
 function hear(event, data) {
-    if (event === "overview" && data.job === store.get("job")) store.set("overview", data);
+    if (event === "overview" && data.job === store.get("job")) store.set("overview", asSteered(data));
     else if (event === "jobs") store.set("jobs", data.rows ?? data);
     else if (event === "gone") go(null, "jobs");
     else if (event === "log") dispatchEvent(new CustomEvent("log", { detail: data }));
