@@ -16,7 +16,7 @@ from skitter.frontier.feed import take_feed
 from skitter.frontier.identities import SCRAPY, our_identity, scrapy_identity
 from skitter.frontier.jobs import note_fingerprinter
 from skitter.frontier.transport.keys import feed_key
-from skitter.model import Completion, Request
+from skitter.model import Added, Completion, Request
 from skitter.scrapy.dupefilter import RequestFingerprinter, RFPDupeFilter, make_dupefilter
 
 URLS = [
@@ -75,6 +75,17 @@ async def test_a_node_reads_the_feed_with_its_own_fingerprinter(server, frontier
     [lease] = (await frontier.lease(9)).leases
     assert lease.url == "http://x.test/"
     assert lease.request.identity == b"http://x.test/".hex()
+
+
+async def test_a_site_on_a_port_of_its_own_is_one_host_for_nodes_and_for_others(frontier):
+    """Scrapy's slots have no port: by another name, pushed pages would be fetched side by side."""
+    await note_fingerprinter(frontier, SCRAPY)
+    seen, url = "http://Shop.test:8000/a", "http://Shop.test:8000/b"
+    identity = scrapy_identity(seen, "GET", b"")
+    await frontier.add([Request(seen, identity=identity, slot="shop.test")])
+
+    assert await frontier.add([Request(seen), Request(url)]) == [Added.SEEN, Added.NEW]
+    assert (await frontier.stats()).hosts == 1
 
 
 async def test_a_server_that_has_the_job_open_notices(frontier):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -74,9 +75,12 @@ def identified(request: Request, fingerprinter: str, job: str, how: Identify | N
 
     if not isinstance(request, Request) or request.identity:
         return request
-    identify = how or identity_by(fingerprinter, job)
-    identity = identify(request.url, request.method, request.body)
-    return msgspec.structs.replace(request, identity=identity)
+    as_nodes_do = how or identity_by(fingerprinter, job)
+    identity = as_nodes_do(request.url, request.method, request.body)
+    slot = (
+        request.slot or urlsplit(identify(request.url).url).hostname or ""
+    )  # Scrapy's has no port
+    return msgspec.structs.replace(request, identity=identity, slot=slot)
 
 
 def check_request(request: Request) -> None:
