@@ -18,7 +18,7 @@ from conftest import rude
 from skitter.cli.child import run_to_the_end
 from skitter.crawl.printed import Output
 from skitter.embedded import running, start, stop
-from skitter.engine import delivery, leases, loop
+from skitter.engine import leases, loop, outbox
 from skitter.engine.delivery import Delivery
 from skitter.engine.loop import Worker
 from skitter.engine.parts import WorkerOptions
@@ -95,7 +95,7 @@ async def test_a_second_signal_hands_back_what_is_under_way_at_once(frontier):
 
 
 async def test_results_do_not_wait_for_others_when_nothing_else_is_under_way(frontier, monkeypatch):
-    monkeypatch.setattr(delivery, "LINGER_S", 3600.0)
+    monkeypatch.setattr(outbox, "LINGER_S", 3600.0)
     await frontier.add([Request(url=QUICK)])
 
     async with asyncio.timeout(30):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from skitter.engine.outbox import Batch, LinkMemory, Outbox, may_be_about_a_page, send_each
+from skitter.engine.outbox import Batch, Line, LinkMemory, may_be_about_a_page, send_each
 from skitter.engine.pulse import Figures, FoundItems, Handled, cancel_all
 from skitter.engine.visit import (
     WAIT_S,
@@ -24,7 +22,7 @@ from skitter.engine.visit import (
     Returned,
     lease_of,
 )
-from skitter.errors import JobMissing, SkitterError, UsageError, shorten
+from skitter.errors import UsageError, shorten
 from skitter.frontier.completions import Sealed, seal
 from skitter.frontier.feed import Refusal, record_refusals
 from skitter.frontier.items import RejectedItem, count, reject_items
@@ -44,13 +42,8 @@ if TYPE_CHECKING:
     from skitter.settings import Layout
     from skitter.spider.run import HandlerOutput
 
-T = TypeVar("T")
-
 BATCH = 50
 BATCH_BYTES = 8 * 2**20
-#: How long results wait for a batch while pages are in flight.
-LINGER_S = 0.02
-LONGEST_PAUSE_S = 5.0
 MAX_UNDECLARED = 100  # field names may be data
 
 
@@ -187,62 +180,6 @@ class _Sorted:
 
 
 @dataclass(slots=True)
-class _Line(Generic[T]):
-    """Results for one shard: if it is away, they wait, and those for other shards do not."""
-
-    pack: Callable[[list[T]], Batch]
-    tell: Callable[[str], None]
-    on_sent: Callable[[], None]
-    outbox: Outbox[T] = field(default_factory=Outbox)
-    some: asyncio.Event = field(default_factory=asyncio.Event)
-    many: asyncio.Event = field(default_factory=asyncio.Event)
-    _sent_at: float = field(default_factory=time.monotonic)  # or when there was nothing to send
-
-    def __len__(self) -> int:
-        return len(self.outbox)
-
-    def add(self, result: T) -> None:
-        if not self.outbox:
-            self._sent_at = time.monotonic()
-        self.outbox.add(result)
-        self.some.set()
-
-    def kept(self, for_s: float) -> list[T]:
-        return self.outbox.waiting if time.monotonic() - self._sent_at > for_s else []
-
-    def _note_sent(self) -> None:
-        self._sent_at = time.monotonic()
-        self.on_sent()
-
-    async def run(self) -> None:
-        """Send forever: when there are many, or when the first has waited a little."""
-        while True:
-            await self.some.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LINGER_S):
-                    await self.many.wait()
-            await self.flush()
-
-    async def flush(self) -> None:
-        """Send everything; while the server is away or full, wait and retry."""
-        pause_s = 0.1
-        while len(self.outbox):
-            try:
-                await self.outbox.flush(self.pack, on_sent=self._note_sent)
-            except JobMissing:  # nobody takes them any more
-                self.outbox.clear()
-                raise
-            except SkitterError as error:
-                if not error.retryable:
-                    raise
-                self.tell(f"{error} Results are kept; trying again.")
-                await asyncio.sleep(pause_s)
-                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
-        self.some.clear()
-        self.many.clear()
-
-
-@dataclass(slots=True)
 class Delivery:
     """The outbox of a worker."""
 
@@ -258,9 +195,9 @@ class Delivery:
     handled: Handled = field(default_factory=Handled)
     figures: Figures = field(default_factory=Figures)
     archived: Archived | None = None  # None: no page is kept
-    _lines: list[_Line[Outcome]] = field(default_factory=list)  # one for each shard
-    _held_up: _Line[_Page] = field(init=False)  # by shards that are away, which they link to
-    _remarks: _Line[_Sorted] = field(init=False)  # what the job's first shard has to know
+    _lines: list[Line[Outcome]] = field(default_factory=list)  # one for each shard
+    _held_up: Line[_Page] = field(init=False)  # by shards that are away, which they link to
+    _remarks: Line[_Sorted] = field(init=False)  # what the job's first shard has to know
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
     _hooks: set[asyncio.Task[None]] = field(default_factory=set)  # that run
@@ -268,10 +205,10 @@ class Delivery:
     def __post_init__(self) -> None:
         self._refused.epoch = lambda: self.frontier.epoch
         self._lines = [
-            _Line(self._pack, self._tell, self._on_sent) for _ in range(self.frontier.layout.shards)
+            Line(self._pack, self._tell, self._on_sent) for _ in range(self.frontier.layout.shards)
         ]
-        self._held_up = _Line(self._pack_held_up, self._tell, self._on_sent)
-        self._remarks = _Line(self._pack_remarks, self._tell, self._on_sent)
+        self._held_up = Line(self._pack_held_up, self._tell, self._on_sent)
+        self._remarks = Line(self._pack_remarks, self._tell, self._on_sent)
 
     def __len__(self) -> int:
         """Results to be sent, and pages whose hooks still run."""

@@ -17,8 +17,10 @@ await outbox.flush()       # raises what a step raises; call it again to resume 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 UNKNOWN: Final = 2**31  # deeper than anything
+#: How long results wait for a batch while pages are in flight.
+LINGER_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -171,6 +176,62 @@ class Outbox(Generic[T]):
     def _first(self) -> list[T]:
         # By index: another thread may append meanwhile, which breaks an iterator.
         return [self._waiting[i] for i in range(min(len(self._waiting), AT_ONCE))]
+
+
+@dataclass(slots=True)
+class Line(Generic[T]):
+    """Results for one shard: if it is away, they wait, and those for other shards do not."""
+
+    pack: Callable[[list[T]], Batch]
+    tell: Callable[[str], None]
+    on_sent: Callable[[], None]
+    outbox: Outbox[T] = field(default_factory=Outbox)
+    some: asyncio.Event = field(default_factory=asyncio.Event)
+    many: asyncio.Event = field(default_factory=asyncio.Event)
+    _sent_at: float = field(default_factory=time.monotonic)  # or when there was nothing to send
+
+    def __len__(self) -> int:
+        return len(self.outbox)
+
+    def add(self, result: T) -> None:
+        if not self.outbox:
+            self._sent_at = time.monotonic()
+        self.outbox.add(result)
+        self.some.set()
+
+    def kept(self, for_s: float) -> list[T]:
+        return self.outbox.waiting if time.monotonic() - self._sent_at > for_s else []
+
+    def _note_sent(self) -> None:
+        self._sent_at = time.monotonic()
+        self.on_sent()
+
+    async def run(self) -> None:
+        """Send forever: when there are many, or when the first has waited a little."""
+        while True:
+            await self.some.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_S):
+                    await self.many.wait()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send everything; while the server is away or full, wait and retry."""
+        pause_s = 0.1
+        while len(self.outbox):
+            try:
+                await self.outbox.flush(self.pack, on_sent=self._note_sent)
+            except JobMissing:  # nobody takes them any more
+                self.outbox.clear()
+                raise
+            except SkitterError as error:
+                if not error.retryable:
+                    raise
+                self.tell(f"{error} Results are kept; trying again.")
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+        self.some.clear()
+        self.many.clear()
 
 
 async def send_each(
