@@ -23,7 +23,8 @@ from skitter.frontier.records.drivers import adopt_seen, set_adopted
 from skitter.frontier.transport.wire import with_scores
 from skitter.model import Added, Request
 from skitter.scrapy.requests.codec import MAX_REQUEST_BYTES, checked, clamp, jar_name, spell_slot
-from skitter.scrapy.requests.values import pack, read_pickle
+from skitter.scrapy.requests.pickled import read_pickle
+from skitter.scrapy.requests.values import pack
 from skitter.settings import MAX_PRIORITY, Layout
 from skitter.urls import fingerprint_of
 
