@@ -11,8 +11,9 @@ import pytest
 from skitter import JobOptions, Layout, Politeness, Request
 from skitter.app import open_frontier
 from skitter.errors import BadOption
+from skitter.frontier.transport.blocking import SyncClient
 from skitter.frontier.transport.connection import connect
-from skitter.frontier.transport.sync import SyncClient, has_loop, in_thread, pause, run_sync
+from skitter.frontier.transport.sync import has_loop, in_thread, pause, run_sync
 from skitter.frontier.transport.wire import side_by_side
 from skitter.model import Added, Completion, Ended
 

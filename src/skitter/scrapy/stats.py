@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.statscollectors import MemoryStatsCollector
 
 from skitter.errors import SkitterError
-from skitter.frontier.transport.blocking import RedisProblem
+from skitter.frontier.transport import redis_errors
 from skitter.frontier.transport.endpoints import is_cluster_url
 from skitter.scrapy.connection import get_redis_from_settings, server_settings
 from skitter.scrapy.settings import fill
@@ -75,7 +75,7 @@ class RedisStatsCollector(MemoryStatsCollector):
             for command in self.commands(self._spider):
                 client.execute_command(*command)
             client.close()
-        except (SkitterError, RedisProblem, OSError) as error:
+        except (SkitterError, redis_errors.RedisError, OSError) as error:
             logger.warning("the last statistics were not sent: %s", error)
 
     def commands(self, spider: str) -> Iterator[tuple[Any, ...]]:

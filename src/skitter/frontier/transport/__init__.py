@@ -1,11 +1,10 @@
 """Transport: connecting to the server, its keys, and calling scripts on it.
 
-blocking      A blocking client for the same server, for users' own code: pipelines, scripts
+blocking      The blocking client: redis-py's
 connection    Connect to the server, repeat calls whose reply was lost
 endpoints     Who talks to which server: its address, and the names of our processes on it
 failures      Failures of the server or the connection: redis-py's errors become ours
 keys          The names of all keys on the server, defined only here
-plain         A blocking connection without redis-py, and commands and replies as bytes
 redis_client  redis-py's asyncio client at a third of the cost, counting every connection it makes
 redis_errors  redis-py's errors, imported when the first one is needed: where all goes well
 scan          Walk large structures in small steps, so that other clients do not wait

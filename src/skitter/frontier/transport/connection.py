@@ -18,6 +18,12 @@ import msgspec
 
 from skitter.errors import ServerUnfit, UsageError
 from skitter.frontier.transport import redis_errors
+from skitter.frontier.transport.blocking import (
+    PlainConnection,
+    SyncClient,
+    blocking_client,
+    plain_address,
+)
 from skitter.frontier.transport.endpoints import (
     GIVEN,
     ConnectionCount,
@@ -26,8 +32,7 @@ from skitter.frontier.transport.endpoints import (
     process_id,
 )
 from skitter.frontier.transport.failures import away, is_temporary, our_errors
-from skitter.frontier.transport.plain import PlainConnection, plain_address
-from skitter.frontier.transport.sync import SyncClient, call_replicated, has_loop, is_cluster, pause
+from skitter.frontier.transport.sync import call_replicated, has_loop, is_cluster, pause
 from skitter.redact import redact
 from skitter.settings.server import OLDEST_SERVERS
 
@@ -246,8 +251,6 @@ def _client(url: str, password: str | None, connections: ConnectionCount) -> Cli
 
 def _sync_client(url: str, password: str | None, options: dict[str, Any]) -> SyncClient:
     def make() -> Any:
-        from skitter.frontier.transport.blocking import blocking_client
-
         return blocking_client(url, named=GIVEN, retries=False, **options)
 
     try:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import redis.exceptions as problems
-from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
@@ -16,6 +15,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
+from skitter.frontier.transport.blocking import NOT_ENOUGH_DATA, pack, reply_reader
 from skitter.frontier.transport.endpoints import (
     GIVEN,
     bad_address,
@@ -25,7 +25,6 @@ from skitter.frontier.transport.endpoints import (
     is_sentinel,
     sentinel_client,
 )
-from skitter.frontier.transport.plain import pack, pack_script
 
 if TYPE_CHECKING:
     from skitter.frontier.transport.endpoints import ConnectionCount
@@ -86,7 +85,7 @@ class OurRedis(Redis):
         try:
             if not connection.is_connected:
                 await connection.connect()  # with a sentinel: to the current master
-            return await connection.ask(pack_script(words))
+            return await connection.ask(pack(words))
         except problems.ReadOnlyError:  # it is no longer the master
             await connection.disconnect(nowait=True)
             raise
@@ -140,7 +139,7 @@ class _Ours:
         """Send and read in one step, with one timeout: redis-py's layers would double the cost of a
         call."""
         if self._answers is None or self._answers.writer is not self._writer:
-            self._answers = Answers(self._writer, self._parser._reader)
+            self._answers = Answers(self._writer)
         return self._answers.to(packed, within_s=self.socket_timeout)
 
     def pack_command(self, *args: Any) -> list[bytes]:
@@ -171,10 +170,11 @@ class _Ours:
 
 class Answers(asyncio.Protocol):
     """Reads the answers to one call after the other, in place of asyncio's streams: their buffer
-    and their coroutines cost a call more than parsing its answer."""
+    and their coroutines cost a call more than parsing its answer. It also hangs up on an answer
+    that nobody asked for, which the next call would take for its own."""
 
-    def __init__(self, writer: asyncio.StreamWriter, replies: Any) -> None:
-        self.writer, self._replies = writer, replies
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.writer, self._replies = writer, reply_reader()
         self._transport: Any = writer.transport
         self._stream = self._transport.get_protocol()
         self._loop = asyncio.get_running_loop()

@@ -19,19 +19,17 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.frontier.transport import redis_errors
-from skitter.frontier.transport.plain import READERS, pack, pack_script
+from skitter.frontier.transport.blocking import SyncClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
     from redis.asyncio import Redis, RedisCluster
-
-    from skitter.frontier.transport.plain import PlainConnection
 
 
 T = TypeVar("T")
@@ -81,79 +79,6 @@ def turnstile(at_once: int = 1) -> AbstractAsyncContextManager[None]:
     import asyncio
 
     return asyncio.Lock() if at_once == 1 else asyncio.Semaphore(at_once)
-
-
-class SyncClient:
-    """A blocking client with those methods of the asyncio client that a frontier uses.
-
-    Scripts, which are nearly all calls, and plain reads go over one connection that it keeps. The
-    rest is left to redis-py's client, which is made when it is needed.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[], Any],
-        *,
-        is_cluster: bool = False,
-        plain: PlainConnection | None = None,
-    ) -> None:
-        self._make = make
-        self.is_cluster = is_cluster
-        self._plain = plain
-        self._connection: Any = plain  # None: one of redis-py's, for scripts only
-
-    @cached_property
-    def _client(self) -> Any:
-        return self._make()
-
-    async def execute_command(self, *words: Any, **reading: Any) -> Any:
-        if words[0] == "EVALSHA" and not self.is_cluster:
-            return self._exchange(pack_script(words))
-        if self._plain and (read := READERS.get(words[0])) and "WITHSCORES" not in words:
-            return read(self._exchange(pack(words)))
-        return self._client.execute_command(*words, **reading)
-
-    async def script_load(self, source: str) -> Any:
-        return self._client.script_load(source)
-
-    async def scan_iter(self, **options: Any) -> AsyncIterator[Any]:
-        for key in self._client.scan_iter(**options):
-            yield key
-
-    async def together(self, key: str, commands: Sequence[Any]) -> list[Any]:
-        """Send commands on one connection, to the server that has the key."""
-        there = self._client
-        if self.is_cluster:
-            there = there.get_redis_connection(there.get_node_from_key(key))
-        pipe = there.pipeline(transaction=False)
-        for command in commands:
-            pipe.execute_command(*command)
-        answers: list[Any] = pipe.execute(raise_on_error=False)
-        return answers
-
-    async def aclose(self) -> None:
-        if self._connection:
-            self._connection.disconnect()
-        if "_client" not in vars(self):
-            return
-        self._client.close()
-        pool = getattr(self._client, "connection_pool", None)
-        for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
-            sentinel.close()
-
-    def _exchange(self, packed: bytes) -> Any:
-        if self._connection is None:
-            self._connection = self._client.connection_pool.get_connection()
-        try:
-            if not self._connection.is_connected:
-                self._connection.connect()  # with sentinels: to the current master
-            self._connection.send_packed_command((packed,))
-            return self._connection.read_response()
-        except redis_errors.ResponseError:
-            raise
-        except BaseException:  # even Ctrl-C: the next call must not read the answer to this one
-            self._connection.disconnect()
-            raise
 
 
 if TYPE_CHECKING:

@@ -11,8 +11,13 @@ from redis import Redis
 from redis import exceptions as theirs
 
 from skitter.errors import ServerRefused, ServerUnreachable
+from skitter.frontier.transport.blocking import (
+    READERS,
+    PlainAddress,
+    PlainConnection,
+    plain_address,
+)
 from skitter.frontier.transport.connection import connect
-from skitter.frontier.transport.plain import READERS, PlainAddress, PlainConnection, plain_address
 from skitter.frontier.transport.sync import run_sync
 
 READS = [
