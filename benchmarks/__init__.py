@@ -3,6 +3,7 @@
 python -m benchmarks frontier     the queue alone: its speed, its memory, lease() with many hosts
 python -m benchmarks crawl        fetch, parse, follow, store: speed, Celery, scale, memory, profile
 python -m benchmarks scrapy       one Scrapy process on three schedulers
+python -m benchmarks million      a million pages of 1,000 hosts, while processes are killed
 
 The machine may be busy or slow: goals are ratios and bytes, never seconds, and contenders take
 turns in one run. Every contender is a separate process; so are sites and servers.

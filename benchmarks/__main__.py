@@ -1,4 +1,4 @@
-"""python -m benchmarks frontier|crawl|scrapy|http: measure; exit code 1 if a goal is missed."""
+"""python -m benchmarks SUITE: measure; exit code 1 if a goal is missed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from rich.console import Console
 from benchmarks.crawl import CRAWL
 from benchmarks.frontier import FRONTIER
 from benchmarks.http import HTTP
+from benchmarks.million import MILLION
 from benchmarks.render import progress_on_stderr, report_table
 from benchmarks.scrapy_node import SCRAPY
 from benchmarks.suite import run_suite
 from skitter.errors import BadOption, SkitterError
 
-SUITES = {"frontier": FRONTIER, "crawl": CRAWL, "scrapy": SCRAPY, "http": HTTP}
+SUITES = {
+    "frontier": FRONTIER,
+    "crawl": CRAWL,
+    "scrapy": SCRAPY,
+    "http": HTTP,
+    "million": MILLION,
+}
 
 
 def _parts(name: str) -> str:
@@ -24,7 +31,7 @@ def _parts(name: str) -> str:
 
 
 def bench(
-    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy|http")] = "frontier",
+    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy|http|million")] = "frontier",
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the work.")] = False,
     only: Annotated[
         list[str] | None,

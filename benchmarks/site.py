@@ -75,13 +75,9 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
     www.mkdir(parents=True)
     port, tls_port = free_ports(2)
     await _certify(directory)
-    # A master run by root would serve as nobody, who may not enter our directory.
-    user = "user root root;" if os.geteuid() == 0 else ""
-    (directory / "nginx.conf").write_text(_CONFIG.format(port=port, tls_port=tls_port, user=user))
-    words = [program, "-p", str(directory), "-c", "nginx.conf", "-e", "error.log"]
-    process = await asyncio.create_subprocess_exec(*words)
-    try:
-        await _wait_for(port, process, directory / "error.log")
+    async with nginx(
+        directory, _CONFIG.format(port=port, tls_port=tls_port, user=user_line()), port
+    ):
         yield Site(
             origin=f"http://127.0.0.1:{port}",
             tls_origin=f"https://127.0.0.1:{tls_port}",
@@ -89,8 +85,24 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
             www=www,
             server=await _version(program),
         )
+
+
+@asynccontextmanager
+async def nginx(directory: Path, config: str, port: int) -> AsyncIterator[None]:
+    """Runs in that directory until the end of the block; `port` is one of those it listens on."""
+    (directory / "nginx.conf").write_text(config)
+    words = [find_nginx(), "-p", str(directory), "-c", "nginx.conf", "-e", "error.log"]
+    process = await asyncio.create_subprocess_exec(*words)
+    try:
+        await _wait_for(port, process, directory / "error.log")
+        yield
     finally:
         await end(process)
+
+
+def user_line() -> str:
+    """A master run by root would serve as nobody, who may not enter our directory."""
+    return "user root root;" if os.geteuid() == 0 else ""
 
 
 def find_nginx() -> str:
