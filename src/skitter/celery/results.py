@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from celery.app.task import Context
+from celery.backends.redis import RedisBackend, SentinelBackend
 from celery.canvas import maybe_signature
 from celery.exceptions import TaskRevokedError
-from celery.states import FAILURE
+from celery.states import FAILURE, SUCCESS
 from celery.utils.saferepr import saferepr
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 
+#: A waiting task, and the value of its page.
+Ended = tuple[dict[str, Any], Any]
 FAILURES_S = 0.2
 LOCK_S = 30.0
 #: The fields of a task that make others run, and those that only describe it.
 SENDING = ("callbacks", "errbacks", "chain", "chord")
-HARMLESS = ("id", "task", "args", "kwargs", "since", "root_id", "parent_id", "ignore_result",
-            "reply_to", "correlation_id")  # fmt: skip
+HARMLESS = ("id", "task", "args", "kwargs", "since", "root_id", "parent_id", "group",
+            "ignore_result", "reply_to", "correlation_id")  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -70,13 +73,21 @@ class ResultSink:
         self._stored: set[str] = set()  # of rows that are retried because the backend went away
 
     async def write(self, rows: Sequence[Result]) -> None:
-        for row in rows:
-            task = row.item.get("task") if isinstance(row.item, dict) else None
-            if is_task(task) and task["id"] not in self._stored:
-                value = self._value(row.item.get("items"))
-                await asyncio.to_thread(finish_task, self._runtime, self._job, task, value)
-                self._stored.add(task["id"])
+        records = [row.item for row in rows if isinstance(row.item, dict)]
+        ended = [
+            (one["task"], self._value(one.get("items")))
+            for one in records
+            if is_task(one.get("task")) and one["task"]["id"] not in self._stored
+        ]
+        await asyncio.to_thread(self._store, ended)
         self._stored.clear()
+
+    def _store(self, ended: list[Ended]) -> None:
+        others = store_together(self._runtime, self._job, ended)
+        self._stored |= {task["id"] for task, _ in ended} - {task["id"] for task, _ in others}
+        for task, value in others:
+            finish_task(self._runtime, self._job, task, value)
+            self._stored.add(task["id"])
 
     async def forget(self, pages: Sequence[Result]) -> None:
         pass  # a stored task result does not change
@@ -169,6 +180,54 @@ def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) 
     tell(runtime, kind, content["id"], **fields)
 
 
+def store_together(runtime: Runtime, job: str, ended: list[Ended]) -> list[Ended]:
+    """Store values in Redis in two round trips for all of them, where Celery takes three for each.
+    Returns those that need more than that, or that may not be stored: they are for `finish_task`.
+    """
+    backend = runtime.app.backend
+    if type(backend) not in (RedisBackend, SentinelBackend) or len(ended) < 2:
+        return ended
+    others, told, payloads = list[Ended](), list[Ended](), dict[str, str]()
+    try:
+        keys = [backend.get_key_for_task(task["id"]) for task, _ in ended]
+        for key, raw, one in zip(keys, backend.mget(keys), ended, strict=True):
+            payload = _payload(runtime, job, one, raw)
+            if payload is None:
+                others.append(one)
+            elif key not in payloads:  # the first counts, as with Celery
+                payloads[key] = payload
+                told.append(one)
+        with backend.client.pipeline() as pipe:  # all or nothing, if this process is killed
+            for key, payload in payloads.items():
+                pipe.set(key, payload, ex=backend.expires or None)
+                pipe.publish(key, payload)  # wakes the caller
+            pipe.execute()
+    except Exception as error:
+        raise SinkAway(f"Celery's result backend does not answer ({error})") from error
+    for task, value in told:
+        kind, fields = event_of(task, value)
+        tell(runtime, kind, task["id"], **fields)
+    return others
+
+
+def _payload(runtime: Runtime, job: str, ended: Ended, raw: bytes | None) -> str | None:
+    """As Celery writes it. None: it sends something, has no result, is not known to wait for this
+    job, or its value is not JSON."""
+    (task, value), backend = ended, runtime.app.backend
+    if raw is None or has_callbacks(task) or task.get("ignore_result"):
+        return None
+    known = backend.decode(raw)
+    if not _is_waiting(known.get("status"), known.get("result"), job):
+        return None
+    request = Context({name: task[name] for name in HARMLESS if name in task})
+    made = backend._get_result_meta(result=value, state=SUCCESS, traceback=None, request=request)
+    try:
+        payload: str = backend.encode(made | {"task_id": task["id"]})
+    except EncodeError:
+        return None
+    return payload
+
+
 def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
     """What Celery says of a task that ended so."""
     if isinstance(outcome, TaskRevokedError):
@@ -186,6 +245,10 @@ def _is_queued(app: Any, job: str, id: str) -> bool:
         state, facts = task_meta(app, id)
     except Exception as error:
         raise SinkAway(f"Celery's result backend does not answer ({error})") from error
+    return _is_waiting(state, facts, job)
+
+
+def _is_waiting(state: Any, facts: Any, job: str) -> bool:
     return state == QUEUED and isinstance(facts, dict) and facts.get("job") == job
 
 
