@@ -59,6 +59,7 @@ MENU = {
         "coming-from/scrapy-redis",
         "coming-from/crawlee",
         "coming-from/celery",
+        "coming-from/redis-queue",
     ],
     "Understand": [
         "glossary",

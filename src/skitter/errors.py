@@ -437,6 +437,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
+def no_such_name(owner: object, name: str, elsewhere: Mapping[str, str]) -> AttributeError:
+    """For `__getattr__`: what a name from another tool is called here."""
+    kind = type(owner)
+    hint = elsewhere.get(name, "")
+    if not hint and not name.startswith("_"):
+        hint = did_you_mean(name, (one for one in dir(kind) if not one.startswith("_")))
+    return AttributeError(
+        f"{kind.__name__} has no {name!r}" + (f": {hint}" if hint else "."), name=name, obj=owner
+    )
+
+
 def shorten(text: str, limit: int = 120) -> str:
     """Truncate a value for a message, so that a 100 KB URL does not fill the screen."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"

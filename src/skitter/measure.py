@@ -29,10 +29,11 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 import skitter.frontier.transport.redis_client  # noqa: F401 - at exit, it could not be imported any more
 from skitter.embedded import hold
+from skitter.errors import no_such_name
 from skitter.frontier.records.own import (
     DAYS,
     ERROR,
@@ -60,6 +61,18 @@ PATIENCE_S: Final = 2.0
 ANSWER_S: Final = 30.0
 logger = logging.getLogger("skitter.metrics")
 
+#: What methods are called elsewhere.
+ELSEWHERE = {
+    **dict.fromkeys(("incr", "inc", "count"), "use increment(name, value)."),
+    **dict.fromkeys(("timer", "timed", "time_function"), "use the decorator @timing(name)."),
+    **dict.fromkeys(
+        ("record", "record_timing", "record_time", "histogram"), "use observe(name, seconds)."
+    ),
+    **dict.fromkeys(("get_stats", "get_timing"), "use stats(name)."),
+    **dict.fromkeys(("get", "get_counter", "get_count"), "use total(name)."),
+    "monitor": "use `skitter metrics` in a terminal.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class TimingStats:
@@ -83,6 +96,17 @@ class Metrics:
         self._opening = functools.partial(find_server, redis, directory)
         self._begin_anew()
         atexit.register(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    if not TYPE_CHECKING:  # a type checker reports unknown names itself
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_name(self, name, ELSEWHERE)
 
     def increment(
         self, name: str, value: float = 1, *, tags: Mapping[str, object] | None = None

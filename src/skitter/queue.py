@@ -26,10 +26,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
-from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError, did_you_mean
+from skitter.errors import (
+    BadOption,
+    LeaseLost,
+    QueueFull,
+    ServerFull,
+    UsageError,
+    did_you_mean,
+    no_such_name,
+)
+from skitter.frontier.delays import Departure
 from skitter.frontier.feed import FULL_PAUSE_S, feed, take_feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
-from skitter.frontier.items import read_items, remove_items
+from skitter.frontier.items import find_item, read_items, remove_items
+from skitter.frontier.offers import identify_request
 from skitter.frontier.transport.connection import check_process
 from skitter.frontier.transport.endpoints import process_id
 from skitter.frontier.transport.sync import has_loop, run_sync
@@ -44,6 +54,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: What `push` takes, with the URL.
 FIELDS = frozenset({*Request.__struct_fields__, "dont_filter"})
+#: The longest that `turn` reserves ahead; a longer wait is asked for again.
+TURN_S = 5.0
+
+#: What methods are called in queues that people wrote themselves.
+ELSEWHERE = {
+    **dict.fromkeys(("push_bulk", "add_urls", "add_many"), "use push_many(urls)."),
+    **dict.fromkeys(("add_url", "add", "put", "enqueue"), "use push(url, priority=...)."),
+    **dict.fromkeys(("get", "get_task", "get_next", "dequeue"), "use pop()."),
+    **dict.fromkeys(
+        ("mark_completed", "mark_complete", "mark_done", "ack", "task_done"),
+        "use complete(task, result).",
+    ),
+    **dict.fromkeys(("mark_failed", "nack", "requeue"), "use fail(task, error)."),
+    **dict.fromkeys(("get_stats", "size", "qsize"), "use stats(), which has .pending and others."),
+    "monitor": "use `skitter status -w` in a terminal, or stats().",
+    "clear": "use `skitter purge JOB` in a terminal.",
+}
 
 
 class URLQueue:
@@ -93,6 +120,11 @@ class URLQueue:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # a type checker reports unknown names itself
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_such_name(self, name, ELSEWHERE)
 
     def close(self) -> None:
         """Disconnect. Open leases return to the queue when they expire. May be called twice."""
@@ -212,6 +244,34 @@ class URLQueue:
             yield from page
             if remove:
                 self._run(remove_items(self._opened, page))
+
+    def result(self, url: str) -> Any:
+        """What `complete` stored for this URL, most recently.
+
+        None: it is not completed, it has no result, or its result has left the queue for a
+        database (`skitter why JOB URL` tells). Reads back from the newest result: for all of them,
+        use `results`.
+        """
+        self._run(self._send_done(self._opened))
+        _, fingerprint, host = identify_request(_request(url), self._opened.layout)
+        found = self._run(find_item(self._opened, host=host, fingerprint=fingerprint))
+        return found.item if found else None
+
+    def turn(self, url: str) -> float:
+        """Wait until this URL's host may be asked once more, and take that turn, for a request of
+        your own beside the queue. Returns the seconds waited.
+
+        What `pop` returns has had its turn. Turns are shared with all processes of the job.
+        """
+        _, _, host = identify_request(_request(url), self._opened.layout)
+        waited = 0.0
+        while True:
+            asked = Departure(host=host, max_wait_s=TURN_S)
+            [granted] = self._run(self._opened.depart([asked]))
+            time.sleep(wait := granted.wait_s if not granted.is_too_late else TURN_S)
+            waited += wait
+            if not granted.is_too_late:
+                return waited
 
     @property
     def _opened(self) -> Frontier:

@@ -257,3 +257,24 @@ async def test_a_day_has_only_so_many_rows(server, clock, monkeypatch):
     assert len(totals) == 11
     assert totals["", ""] == 41
     assert (await own.read_timing("late", days=1)).count == 0
+
+
+def test_metrics_in_a_with_block_are_sent_at_its_end(server_url):
+    with skitter.Metrics(redis=server_url) as metrics:
+        metrics.increment("in a block", 3)
+    with skitter.Metrics(redis=server_url) as other:
+        assert other.total("in a block") == 3
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("incr", "increment"),
+        ("record_timing", "observe"),
+        ("get_stats", "stats"),
+        ("timer", "@tim"),
+    ],
+)
+def test_a_name_of_another_tool_is_answered_with_ours(theirs, ours):
+    with pytest.raises(AttributeError, match=f"Metrics has no '{theirs}': .*{ours}"):
+        getattr(skitter.Metrics(), theirs)

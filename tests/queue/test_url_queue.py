@@ -546,3 +546,50 @@ def test_a_queue_with_nothing_but_a_bad_message_ends(queue, job, server_url):
     assert not queue.stats().crawled
     assert queue.pop() is None
     assert queue.stats().crawled
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("push_bulk", "push_many"),
+        ("add_urls", "push_many"),
+        ("get_task", "pop"),
+        ("mark_completed", "complete"),
+        ("mark_failed", "fail"),
+        ("get_stats", "stats"),
+        ("monitor", "skitter status -w"),
+        ("relese", "release"),
+    ],
+)
+def test_a_name_of_another_queue_is_answered_with_ours(theirs, ours):
+    with pytest.raises(AttributeError, match=ours) as raised:
+        getattr(URLQueue("names"), theirs)
+    assert str(raised.value).startswith(f"URLQueue has no {theirs!r}: ")
+
+
+def test_an_unknown_name_is_an_attribute_error_as_anywhere():
+    assert not hasattr(URLQueue("names"), "xyzzy")
+    assert not hasattr(URLQueue("names"), "_push_bulk")
+
+
+def test_the_result_of_one_url_is_found_whoever_completed_it(queue, job, server_url):
+    queue.push_many(f"https://{n}.example/" for n in range(1200))
+    for task in queue.pop_many(1200):
+        queue.complete(task, {"of": task.url})
+    queue.push("https://1.example/more")
+
+    with URLQueue(job, redis=server_url) as other:
+        assert other.result("https://7.example/") == {"of": "https://7.example/"}
+        assert other.result("https://7.example/#top") == {"of": "https://7.example/"}
+        assert other.result("https://1.example/more") is None
+        assert other.result("https://never.example/") is None
+
+
+def test_turns_at_a_host_are_shared_with_what_is_popped(job, server_url):
+    options = JobOptions(politeness=Politeness(delay_s=0.2))
+    with URLQueue(job, redis=server_url, options=options) as queue:
+        assert queue.turn("https://a.example/api") < 0.2
+        assert queue.turn("https://a.example/other") > 0.1
+        assert queue.turn("https://b.example/") < 0.2
+        queue.push("https://a.example/page")
+        assert queue.pop() is None, "the host has just been asked"

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skitter.model import Stats
     from skitter.settings import Settings
 
-EVERY_S = 2.0
 _KINDS = {"celery": "celery pump", "scrapy": "scrapy node"}
 _COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
 
@@ -40,16 +39,16 @@ _COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
 def show_status(
     job: str | None,
     *,
-    watch: bool,
+    every_s: float | None,
     redis: str | None,
     directory: Path | None,
     as_json: bool,
 ) -> None:
     """One look needs no event loop, whose import takes longer. With many jobs, each look is faster
-    in a loop."""
+    in a loop. `every_s`: look again after so many seconds."""
     where = find_server(redis, directory)
-    work = _look(where, job, watch=watch, as_json=as_json)
-    if not watch:
+    work = _look(where, job, every_s=every_s, as_json=as_json)
+    if every_s is None:
         with waiting_for(redact(where.redis_url) if where.redis_url else "the embedded server"):
             run_sync(work)
         return
@@ -58,16 +57,16 @@ def show_status(
     uvloop.run(work)
 
 
-async def _look(where: Settings, job: str | None, *, watch: bool, as_json: bool) -> None:
+async def _look(where: Settings, job: str | None, *, every_s: float | None, as_json: bool) -> None:
     async with open_server(where, progress=print_progress) as server:
         watcher = Watcher(server)
         while True:
             now = [await watcher.look(job)] if job else await watcher.look_at_all(print_progress)
-            _show(now, one=job is not None, as_json=as_json, watch=watch)
-            if not watch:
+            _show(now, one=job is not None, as_json=as_json, watch=every_s is not None)
+            if every_s is None:
                 return
             sys.stdout.flush()  # somebody may be watching through a pipe
-            await pause(EVERY_S)
+            await pause(every_s)
 
 
 def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None:
@@ -182,8 +181,6 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
 
 #: How `show_plainly` reads options: their names here, and whether a value follows.
 _OPTIONS = {
-    "--watch": ("watch", False),
-    "-w": ("watch", False),
     "--redis": ("redis", True),
     "--dir": ("directory", True),
     "--json": ("as_json", False),
@@ -192,7 +189,7 @@ _OPTIONS = {
 
 def show_plainly(words: Sequence[str]) -> bool:
     """Do as the words say, if they are plain enough. False: typer reads them, helps and refuses."""
-    given: dict[str, Any] = {"watch": False, "redis": None, "directory": None, "as_json": False}
+    given: dict[str, Any] = {"every_s": None, "redis": None, "directory": None, "as_json": False}
     jobs: list[str] = []
     rest = iter(words)
     for word in rest:

@@ -69,6 +69,17 @@ async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
     return found
 
 
+async def find_item(frontier: Frontier, *, host: str, fingerprint: str) -> Result | None:
+    """The newest item of a page that is still in the stream; reads back from the newest of all."""
+    shard, before, found = frontier.shard_for(host), "+", list[Result]()
+    while page := await shard.command("XREVRANGE", "items", before, "-", "COUNT", PAGE):
+        found += [one for one in _items(shard, page) if one.fingerprint == fingerprint]
+        if found and found[-1].index == 0:
+            break
+        before = f"({page[-1][0].decode()}"
+    return min(found, key=lambda one: one.index, default=None)
+
+
 async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     """Remove items that are stored elsewhere. Returns how many there were."""
     removed = 0

@@ -209,13 +209,18 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
 
 def status(
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every 2 seconds.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh again and again.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks of --watch.")
+    ] = 2.0,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Show how many URLs are pending, leased, done and dead."""
-    show_status(job, watch=watch, redis=redis, directory=directory, as_json=as_json)
+    show_status(
+        job, every_s=every if watch else None, redis=redis, directory=directory, as_json=as_json
+    )
 
 
 def rejected(
