@@ -148,7 +148,8 @@ def test_scale_pause_resume_and_cancel_work_as_with_our_own_workers(station):
     until(lambda: station.stats("long").done > 3)
 
     for wish in (3, 1, 2):
-        station.skitter("scale", "long", str(wish))
+        told = station.skitter("scale", "long", str(wish)).stdout
+        assert "a worker is a pump, which takes one slot" in told
         until_pumps(station, "long", wish)
     station.skitter("pause", "long")
     until(lambda: station.stats("long").leased == 0)

@@ -8,10 +8,12 @@ import pytest
 
 from engine_celery.test_crawls import BOOKS
 from engine_celery.test_pumps import registered
+from skitter.celery import CelerySettings, make_app
 from skitter.celery.tasks import in_a_sentence
-from skitter.errors import BadJobName, JobMismatch, ServerFull, SpiderError, UsageError
+from skitter.errors import BadJobName, JobMismatch, NotAllowed, ServerFull, SpiderError, UsageError
 from skitter.frontier.items import claim_sink, count
 from skitter.model import Request
+from skitter.settings import Settings
 from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(300)
@@ -81,3 +83,13 @@ def test_an_error_that_is_no_mistake_of_a_user_keeps_its_sentence():
         in_a_sentence(fail)(_Named())
 
     assert str(type(caught.value)(*caught.value.args)) == str(ServerFull("redis://a.test"))
+
+
+@pytest.mark.parametrize(
+    ("secret", "remedy"), [("s" * 64, "workers do not sign what they send"), (None, "set SKITTER_")]
+)
+def test_the_remedy_for_a_missing_signature_is_not_a_secret_that_is_set(tmp_path, secret, remedy):
+    where = Settings(redis_url="redis://localhost:1/0", directory=tmp_path)
+    app = make_app(CelerySettings(where=where, secret=secret, spiders=(BOOKS,)))
+    with pytest.raises(NotAllowed, match=remedy):
+        app.tasks["skitter.crawl"]._read({"spider": BOOKS, "obey_robots": False}, signed=False)

@@ -23,7 +23,7 @@ from skitter.celery.results import to_json
 from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import report_slots, schedule_all
-from skitter.celery.security import HOW, check_permitted
+from skitter.celery.security import FROM_OUTSIDE, HOW, check_permitted
 from skitter.celery.submit import (
     CrawlOptions,
     ManyOptions,
@@ -129,7 +129,8 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if not signed or runtime_of(self.app).in_worker:
             check_permitted(wanted.spider, getattr(wanted, "out", ""), settings, signed=signed)
         if not signed and settings.obey_robots and not getattr(wanted, "obey_robots", True):
-            raise NotAllowed(f"only a signed task may ignore robots.txt: {HOW}.")
+            how = FROM_OUTSIDE if settings.secret else HOW
+            raise NotAllowed(f"only a signed task may ignore robots.txt: {how}.")
         wanted.check()
         return wanted
 

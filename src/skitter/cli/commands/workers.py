@@ -228,6 +228,8 @@ def scale(
     sentence += f": {effect}." if effect else "."
     if is_scrapys or any(one.kind == "scrapy" for one in alive):
         sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
+    if any(one.kind == "celery" for one in alive):
+        sentence += " On Celery a worker is a pump, which takes one slot of a Celery worker."
     answer(scaled, sentence, as_json=as_json)
 
 
