@@ -189,12 +189,17 @@ ATTRIBUTES = (
     Row("start_urls", "honoured, along with the feed: fetched once per run, by one of the nodes"),
     Row(
         "next_requests, fetch_data, pop_list_queue, pop_priority_queue, count_size",
-        "refused if overridden: the scheduler reads the feed all the time. Override "
-        "make_request_from_data",
+        "honoured if called: messages that they take are yours to look after. Refused if "
+        "overridden: the scheduler reads the feed all the time. Override make_request_from_data",
     ),
     Row(
         "schedule_next_requests, spider_idle",
-        "honoured: called when idle; the defaults have nothing left to do",
+        "honoured: called when idle; the defaults have nothing left to do, unless SCHEDULER is not "
+        "Skitter's: then they read the feed, as in scrapy-redis",
+    ),
+    Row(
+        "start_requests",
+        "honoured if called: a batch of the feed, like next_requests. Scrapy's own before 2.16",
     ),
     Row("setup_redis", "honoured"),
     Row("rules", "as in Scrapy; a LinkExtractor without Rule(...) is refused, with a hint"),
@@ -204,15 +209,17 @@ ATTRIBUTES = (
 METHODS = (
     Row(
         "get_redis, get_redis_from_settings, from_settings",
-        "honoured, in skitter.scrapy.connection: a blocking client of redis-py",
+        "honoured, in skitter.scrapy.connection: a blocking client of redis-py, or of the "
+        "redis_cls of a script's REDIS_PARAMS",
     ),
     Row(
         "SETTINGS_PARAMS_MAP, defaults, utils",
         "honoured, in skitter.scrapy.connection, skitter.scrapy.defaults and skitter.scrapy.utils",
     ),
     Row(
-        "queue.Base, picklecompat, and constructors that take a server and a key",
-        "not needed: the frontier takes the place of these internals, and queue classes are names",
+        "picklecompat, and constructors that take a server and a key",
+        "not needed: the frontier takes the place of these internals. Queue classes, Base among "
+        "them, are names",
     ),
     Row("RedisPipeline.item_key", "honoured if overridden"),
     Row(
@@ -231,6 +238,29 @@ METHODS = (
         "from_settings, from_spider",
         "refused if overridden, in any of these classes: Scrapy calls from_crawler",
     ),
+)
+
+#: Tests of scrapy-redis 0.9.1 that fail under our names, as they pin how it works inside.
+PINNED = (
+    Row(
+        "test_queue.py: 2, test_scrapy_redis.py: 6 of queues",
+        "a queue is a Redis key of pickles. Here it is part of the job",
+    ),
+    Row(
+        "test_dupefilter.py: 7, test_scrapy_redis.py: 1 of dupefilters",
+        "RFPDupeFilter(server, key) is a Redis set; close deletes it. Here the frontier decides "
+        "what was seen, as it accepts a request",
+    ),
+    Row(
+        "test_scrapy_redis.py: 2 of schedulers",
+        "a scheduler works without a crawl, and makes a round trip for each request",
+    ),
+    Row(
+        "test_spiders.py: 1 of clients",
+        "setup_redis creates a client. Here spider.server is created on first use",
+    ),
+    Row("test_picklecompat.py: 1", "pickle. Here nothing is pickled"),
+    Row("test_package_import.py: 1", "the name and the address of its author"),
 )
 
 

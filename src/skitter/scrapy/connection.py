@@ -21,6 +21,7 @@ from skitter.embedded import address_of, running
 from skitter.errors import UsageError
 from skitter.frontier.transport.blocking import blocking_client
 from skitter.frontier.transport.endpoints import SCHEMES, bad_address, is_cluster_url, is_sentinel
+from skitter.scrapy.defaults import REDIS_PARAMS
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ def get_redis(**kwargs: Any) -> Any:
     Also accepts redis+sentinel:// and redis+cluster:// URLs."""
     named = kwargs.pop("redis_cls", None)
     url = kwargs.pop("url", None)
-    kwargs = {name: value for name, value in kwargs.items() if name not in _GONE}
     if named is None:
+        kwargs = {name: value for name, value in kwargs.items() if name not in _GONE}
         return blocking_client(url, **kwargs)
     kind: Any = load_object(named)
     return kind.from_url(url, **kwargs) if url else kind(**kwargs)
@@ -182,10 +183,15 @@ def get_redis(**kwargs: Any) -> Any:
 def get_redis_from_settings(settings: BaseSettings) -> Any:
     """A blocking client to the crawl's server: REDIS_URL, REDIS_HOST etc., or SKITTER_DIR.
 
-    Time-outs and decoding in REDIS_PARAMS apply to this client. Raises UsageError if the embedded
-    server is not running.
+    Time-outs and decoding in REDIS_PARAMS apply to this client. With a `redis_cls` there, which
+    only clients of your own can have, all of it does, as in scrapy-redis. Raises UsageError if the
+    embedded server is not running.
     """
     named = settings.getdict("REDIS_PARAMS")
+    if named.get("redis_cls"):
+        said = {name: settings.get(one) for one, name in SETTINGS_PARAMS_MAP.items()}
+        said = {name: value for name, value in said.items() if value}
+        return get_redis(**{**REDIS_PARAMS, **named, **said})
     options = {name: value for name, value in named.items() if name in NEEDLESS - _GONE}
     options["encoding"] = settings.get("REDIS_ENCODING") or options.get("encoding", "utf-8")
     if settings.getbool("REDIS_DECODE_RESPONSES"):

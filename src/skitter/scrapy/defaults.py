@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from skitter.frontier.transport.blocking import blocking_client
+
+DUPEFILTER_KEY = "dupefilter:%(timestamp)s"
 PIPELINE_KEY = "%(spider)s:items"
 STATS_KEY = "%(spider)s:stats"
 REDIS_ENCODING = "utf-8"
@@ -20,3 +25,10 @@ SCHEDULER_PERSIST = False
 START_URLS_KEY = "%(name)s:start_urls"
 START_URLS_AS_SET = START_URLS_AS_ZSET = False
 MAX_IDLE_TIME = 0
+
+
+def __getattr__(name: str) -> Any:
+    """REDIS_CLS: looked up when it is asked for, as redis-py takes long to import."""
+    if name == "REDIS_CLS":
+        return type(blocking_client())
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

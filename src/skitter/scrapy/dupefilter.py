@@ -75,6 +75,7 @@ class RFPDupeFilter(BaseDupeFilter):
         self.debug = debug
         self.logdupes = True
         self.memory: LinkMemory[bytes] | None = None  # what this node knows for sure
+        self._seen: set[bytes] = set()  # without our scheduler, all that is known
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -91,8 +92,14 @@ class RFPDupeFilter(BaseDupeFilter):
         return found
 
     def request_seen(self, request: Request) -> bool:
-        """True: the frontier is known to have it. False: the frontier will decide."""
-        return self.memory is not None and self.key_of(request) in self.memory
+        """True: the frontier is known to have it. False: the frontier will decide. With another
+        scheduler, it is seen if this process has seen it, as with Scrapy's own filter."""
+        key = self.key_of(request)
+        if self.memory is not None:
+            return key in self.memory
+        was_seen = key in self._seen
+        self._seen.add(key)
+        return was_seen
 
     def key_of(self, request: Request) -> bytes:
         if type(self).request_fingerprint is not RFPDupeFilter.request_fingerprint:

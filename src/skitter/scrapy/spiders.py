@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -15,14 +17,17 @@ from skitter.errors import UsageError, shorten
 from skitter.scrapy.compatibility import SPIDER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.node.prefetch import FeedOptions
-from skitter.scrapy.refused import refuse
+from skitter.scrapy.refused import LocalScheduler, refuse
 from skitter.scrapy.requests.codec import find_public_callback, request_fields
 from skitter.scrapy.scheduler import Scheduler, scheduler_of
 from skitter.scrapy.settings import Unusable, encoding, fill, whole, whole_setting
+from skitter.scrapy.utils import bytes_to_str
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_KEY = "%(name)s:start_urls"
 
@@ -107,15 +112,78 @@ class RedisMixin:
 
     def spider_idle(self) -> None:
         """Close only after the whole cluster has been idle for max_idle_time."""
-        scheduler = scheduler_of(self.crawler)
-        if not isinstance(scheduler, Scheduler):
+        scheduler = self._scheduler
+        if isinstance(scheduler, LocalScheduler):
             return  # a command that does not crawl
         self.schedule_next_requests()
-        if not self.max_idle_time or scheduler.mailbox.idle_s < self.max_idle_time:
+        idle_s = scheduler.mailbox.idle_s if scheduler else time.monotonic() - self._busy_at
+        if not self.max_idle_time or idle_s < self.max_idle_time:
             raise DontCloseSpider
 
     def schedule_next_requests(self) -> None:
-        """Called when idle; a hook to override. The feed is read continuously anyway."""
+        """Called when idle; a hook to override. Skitter's scheduler reads the feed continuously
+        anyway; with another one it is read now."""
+        if self._scheduler is None:
+            for request in self.next_requests():
+                self._note_busy()
+                self.crawler.engine.crawl(request)
+
+    # --- without Skitter's scheduler, and for your own code ---------------------------------------
+
+    @cached_property
+    def _scheduler(self) -> Scheduler | LocalScheduler | None:
+        try:
+            return scheduler_of(self.crawler)
+        except UsageError:
+            self._note_busy()
+            self.crawler.signals.connect(self._note_busy, signals.request_left_downloader)
+            logger.warning(
+                "the feed is read without Skitter's scheduler: what this process has taken from it "
+                "is lost if the process dies. To share a queue that loses nothing, set "
+                "SCHEDULER = 'skitter.scrapy.Scheduler'."
+            )
+            return None
+
+    def _note_busy(self) -> None:
+        self._busy_at = time.monotonic()
+
+    def next_requests(self) -> Iterator[Request]:
+        """Takes a batch of messages off the feed, for good."""
+        room = self.feed.batch_size
+        for key in self.feed.keys:
+            messages = self.fetch_data(key, room) if room else []
+            room -= len(messages)
+            for message in messages:
+                try:
+                    yield from self.requests_from(message)
+                except Exception as error:
+                    logger.error("a message of %s was dropped: %s (%s)", key, message, error)
+
+    def fetch_data(self, redis_key: str, batch_size: int) -> list[bytes]:
+        """Takes messages from a list, a set or a sorted set."""
+        kind = bytes_to_str(self.server.type(redis_key))
+        if kind == "set":
+            return list(self.server.spop(redis_key, batch_size))
+        pop = self.pop_priority_queue if kind == "zset" else self.pop_list_queue
+        return pop(redis_key, batch_size)
+
+    def pop_list_queue(self, redis_key: str, batch_size: int) -> list[bytes]:
+        return self.server.lpop(redis_key, batch_size) or []
+
+    def pop_priority_queue(self, redis_key: str, batch_size: int) -> list[bytes]:
+        """Those with the highest scores."""
+        return [member for member, score in self.server.zpopmax(redis_key, batch_size)]
+
+    def count_size(self, redis_key: str) -> int:
+        """How many messages a key has."""
+        counts = {"set": self.server.scard, "zset": self.server.zcard}
+        count = counts.get(bytes_to_str(self.server.type(redis_key)), self.server.llen)
+        return int(count(redis_key))
+
+    if not hasattr(Spider, "start_requests"):  # before Scrapy 2.16 these are the start URLs
+
+        def start_requests(self) -> Iterator[Request]:
+            return self.next_requests()
 
     # --- messages ---------------------------------------------------------------------------------
 

@@ -6,6 +6,13 @@ import json
 from typing import Any
 
 
+class TextColor:
+    """Escape sequences of terminals."""
+
+    HEADER, OKBLUE, OKCYAN, OKGREEN = "\033[95m", "\033[94m", "\033[96m", "\033[92m"
+    WARNING, FAIL, ENDC, BOLD, UNDERLINE = "\033[93m", "\033[91m", "\033[0m", "\033[1m", "\033[4m"
+
+
 def bytes_to_str(value: Any, encoding: str = "utf-8") -> Any:
     """Bytes as text; anything else as it is."""
     return value.decode(encoding) if isinstance(value, bytes) else value
