@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
@@ -124,6 +125,30 @@ def test_a_folder_that_cannot_be_written_costs_no_page_and_is_said_once(tmp_path
     [(level, text)] = said
     assert level == "error"
     assert "cannot be written, pages are not kept" in text
+
+
+def test_a_batch_that_needs_a_second_file_which_cannot_be_made_is_not_kept_at_all(tmp_path):
+    folder, said = tmp_path / "kept", []
+    writer = ArchiveWriter(folder, "shop", lambda *line: said.append(line))
+    assert writer.write([record("/a")]) != [""]
+    shutil.rmtree(folder)
+    folder.write_text("in the way")
+    assert writer.add([record("/b")]) != [""]  # still into the first file
+    writer.max_file_bytes = 1
+    assert writer.add([record("/c")]) == [""]
+    assert not writer.sync()
+    assert len(said) == 1
+
+
+def test_a_break_in_a_header_makes_no_second_header(tmp_path):
+    one = record("/a")
+    headers = (("x-note", "é\r\nx-forged: 1"), *one.response.headers)
+    one.response = msgspec.structs.replace(one.response, headers=headers)
+    write_lines(tmp_path, keep(tmp_path, one))
+    archive = Archive.open(tmp_path)
+    found = dict(archive.read(next(iter(archive))).headers)
+    assert found["x-note"] == "é x-forged: 1"
+    assert "x-forged" not in found
 
 
 def foreign(url: str, body: bytes) -> bytes:

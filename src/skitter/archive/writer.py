@@ -7,6 +7,8 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from skitter.archive.index import SOFTWARE, line_of
@@ -32,22 +34,42 @@ class ArchiveWriter:
     max_file_bytes: int = MAX_FILE_BYTES
     _file: BinaryIO | None = None
     _name: str = ""
+    _size: int = 0  # of the file, with what waits
+    _waiting: list[tuple[BinaryIO, bytes]] = field(default_factory=list)  # to be written
     _bodies: dict[str, Kept] = field(default_factory=dict)  # by digest
     _failed_at: float | None = None  # the disk is full, or the folder is gone
 
     def write(self, records: Sequence[Record]) -> list[str]:
         """Their lines for the index, once they are on disk; empty where one could not be kept.
         One call at a time, from any thread."""
+        lines = self.add(records)
+        return lines if self.sync() else [""] * len(records)
+
+    def add(self, records: Sequence[Record]) -> list[str]:
+        """Their lines for the index, which are true after a `sync` that returns True."""
         if self._failed_at and time.monotonic() - self._failed_at < _AGAIN_S:
             return [""] * len(records)
         try:
-            lines = [self._append(record) for record in records]
-            self._sync()
+            return [self._append(record) for record in records]
         except OSError as error:
             self._fail(error)
             return [""] * len(records)
-        self._failed_at = None
-        return lines
+
+    def sync(self) -> bool:
+        """Write what was added, and wait for the disk. False: nothing of it is kept."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            for file, some in groupby(waiting, key=itemgetter(0)):
+                file.write(b"".join([packed for _, packed in some]))
+                file.flush()
+                os.fdatasync(file.fileno())
+                if file is not self._file:  # it is full
+                    file.close()
+        except OSError as error:
+            self._fail(error)
+        if waiting and self._file:
+            self._failed_at = None
+        return self._failed_at is None
 
     def close(self) -> None:
         if self._file:
@@ -59,13 +81,13 @@ class ArchiveWriter:
         file = self._open()
         same = self._bodies.get(record.digest) if record.response.body else None
         body_at = (same.file, same.offset) if same else None
-        kept = record.kept(self._name, file.tell(), body_at=body_at)
+        kept = record.kept(self._name, self._size, body_at=body_at)
         try:
             line, packed = line_of(kept), record.pack(refers_to=same)
         except (ValueError, TypeError) as error:
             self.log("warning", f"{record.request.url}: the page is not kept: {error}")
             return ""
-        file.write(packed)
+        self._add(file, packed)
         if not same:
             self._bodies[record.digest] = kept
             if len(self._bodies) > _BODIES:
@@ -73,23 +95,20 @@ class ArchiveWriter:
         return line
 
     def _open(self) -> BinaryIO:
-        """The current file, or the next if that is full."""
-        if self._file and self._file.tell() > self.max_file_bytes:
-            self._sync()
-            self.close()
-        if self._file is None:
+        """The current file, or the next if that is full: `sync` closes it."""
+        if self._file is None or self._size > self.max_file_bytes:
             now = time.time()
             stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime(now))
             self.folder.mkdir(parents=True, exist_ok=True)
             self._name = f"{self.job}-{stamp}-{secrets.token_hex(4)}.warc.gz"
-            self._file = (self.folder / self._name).open("xb")
-            self._file.write(pack_info(now, software=SOFTWARE, format="WARC File Format 1.1"))
+            self._file, self._size = (self.folder / self._name).open("xb"), 0
+            info = pack_info(now, software=SOFTWARE, format="WARC File Format 1.1")
+            self._add(self._file, info)
         return self._file
 
-    def _sync(self) -> None:
-        if self._file:
-            self._file.flush()
-            os.fdatasync(self._file.fileno())
+    def _add(self, file: BinaryIO, packed: bytes) -> None:
+        self._waiting.append((file, packed))
+        self._size += len(packed)
 
     def _fail(self, error: OSError) -> None:
         if self._failed_at is None:
@@ -99,3 +118,4 @@ class ArchiveWriter:
         with suppress(OSError):  # what it still holds does not fit either
             self.close()
         self._file, self._bodies = None, {}  # half a record may be at its end
+        self._waiting = []

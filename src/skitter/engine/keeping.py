@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skitter.archive.index import is_here, write_lines
 from skitter.frontier.records.archived import forget_written, unwritten
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from skitter.archive.record import Record
     from skitter.archive.writer import ArchiveWriter
     from skitter.frontier.frontier import Frontier
+
+#: Bodies that are packed on the event loop, which takes some milliseconds. A thread would need the
+#: interpreter for each record, and both would wait for each other longer than that.
+ON_LOOP_BYTES: Final = 4 * 10**6
 
 
 @dataclass(slots=True)
@@ -30,7 +34,11 @@ class Archived:
     async def keep(self, records: Sequence[Record]) -> list[str]:
         """The lines of responses that are on disk now; they travel with the completions."""
         async with self._turn:
-            return await asyncio.to_thread(self.writer.write, records)
+            if sum([len(one.response.body) for one in records]) > ON_LOOP_BYTES:
+                return await asyncio.to_thread(self.writer.write, records)
+            lines = self.writer.add(records)
+            is_kept = await asyncio.to_thread(self.writer.sync)
+            return lines if is_kept else [""] * len(records)
 
     def add(self, shard: int, line: str) -> None:
         """A page was completed."""
