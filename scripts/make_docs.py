@@ -331,7 +331,7 @@ def metrics_page() -> str:
         + "# Figures of a crawl\n\nHow to see them: [the how-to](../howto/metrics.md).\n\n"
         "## Counters\n\nIn slots of 10 s for a day, and of a minute for 7 days.\n\n"
         "| name | counts |\n|---|---|\n" + rows(COUNTERS) + "\n## Timings\n\n"
-        "In log buckets of base 2^(1/16), from 1/16 ms to 4.6 hours; by minute for a day, and by "
+        "In log buckets of base 2^(1/16), from 8 µs to 4.6 hours; by minute for a day, and by "
         "hour for 7 days.\n\n| name | times |\n|---|---|\n" + rows(TIMINGS) + "\n## Tables\n\n"
         "Requests that went well and those that failed, their bytes and their ms; by hour for 2 "
         "days. The 100 busiest are told apart.\n\n| name | rows |\n|---|---|\n"

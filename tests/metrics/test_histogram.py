@@ -21,7 +21,7 @@ from skitter.observe.metrics import (
 
 GAMMA = 2 ** (1 / PER_DOUBLING)
 ERROR = (GAMMA - 1) / (GAMMA + 1)
-durations = st.floats(min_value=0.07, max_value=upper_ms(HIGHEST - 1))
+durations = st.floats(min_value=0.009, max_value=upper_ms(HIGHEST - 1))
 
 
 def filled(values):
@@ -64,6 +64,11 @@ def test_a_merge_is_as_if_all_had_been_added_to_one(some, more):
     assert both.buckets == filled([*some, *more]).buckets
     assert both.count == len(some) + len(more)
     assert both.sum_ms == pytest.approx(sum(some) + sum(more))
+
+
+def test_timings_of_some_microseconds_are_told_apart():
+    for ms in (0.01, 0.02, 0.05):
+        assert middle_ms(bucket_of(ms)) == pytest.approx(ms, rel=0.03)
 
 
 @pytest.mark.parametrize("ms", [-1, 0, 1e-9])

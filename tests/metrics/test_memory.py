@@ -22,7 +22,7 @@ from skitter.observe.metrics import (
 )
 
 #: As docs/howto/metrics.md says.
-MAX_MB, USUAL_MB = 68, 17
+MAX_MB, USUAL_MB = 75, 17
 LAST_SLOT_MS = 1_700_000_000_000 // 21_600_000 * 21_600_000 + 21_599_000
 
 

@@ -122,8 +122,9 @@ def window(now: float, *, since_s: float, points: int) -> Window:
 
 
 PER_DOUBLING: Final = 16
-#: From 1/16 ms to 4.6 hours; anything outside counts in the first or last bucket.
-LOWEST: Final = -4 * PER_DOUBLING
+#: From 8 us (1/128 ms) to 4.6 hours; anything outside counts in the first or last bucket.
+#: Fewer than 512 in all: the server keeps larger hashes in four times the memory.
+LOWEST: Final = -7 * PER_DOUBLING
 HIGHEST: Final = 24 * PER_DOUBLING
 _GAMMA: Final = 2 ** (1 / PER_DOUBLING)
 _LEAST_MS: Final = 2 ** (LOWEST / PER_DOUBLING)
