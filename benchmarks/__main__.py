@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 
 from benchmarks.crawl import CRAWL
@@ -15,6 +15,7 @@ from benchmarks.million import MILLION
 from benchmarks.render import progress_on_stderr, report_table
 from benchmarks.scrapy_node import SCRAPY
 from benchmarks.suite import run_suite
+from skitter.cli.parameters import Argument, Exit, Option, command
 from skitter.errors import BadOption, SkitterError
 
 SUITES = {
@@ -31,16 +32,14 @@ def _parts(name: str) -> str:
 
 
 def bench(
-    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy|http|million")] = "frontier",
-    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the work.")] = False,
+    what: Annotated[str, Argument(metavar="frontier|crawl|scrapy|http|million")] = "frontier",
+    quick: Annotated[bool, Option("--quick", help="A twentieth of the work.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Parts to run. " + "; ".join(map(_parts, SUITES))),
+        Option(help="Parts to run. " + "; ".join(map(_parts, SUITES))),
     ] = None,
-    no_peers: Annotated[
-        bool, typer.Option("--no-peers", help="Do not measure other tools.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    no_peers: Annotated[bool, Option("--no-peers", help="Do not measure other tools.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Benchmark against goals and other tools. Exit code 1 if a goal is missed."""
     if what not in SUITES:
@@ -50,21 +49,19 @@ def bench(
             SUITES[what], quick=quick, only=only or (), with_peers=not no_peers, progress=progress
         )
     if as_json:
-        typer.echo(report.to_json())
+        click.echo(report.to_json())
     else:
         Console(highlight=False, soft_wrap=True).print(report_table(report, what=what))
     if not report.ok:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def main() -> None:
     """Run the command; print our own errors as one sentence on stderr, with their exit code."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command()(bench)
     try:
-        app(prog_name="python -m benchmarks")
+        command(bench, "bench").main(prog_name="python -m benchmarks")
     except SkitterError as error:
-        typer.echo(f"benchmarks: {error}", err=True)
+        click.echo(f"benchmarks: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -14,11 +14,9 @@ from pkgutil import walk_packages
 from runpy import run_path
 from textwrap import fill
 
-import typer.main
-
 import skitter
 from skitter import errors, settings
-from skitter.cli.group import group_of
+from skitter.cli.group import all_commands
 from skitter.cli.main import PANELS
 from skitter.engine.stages import HOOKS, STAGES, Stage
 from skitter.frontier.records.exposition import PREFIX, families
@@ -209,7 +207,7 @@ def cli_page() -> str:
         "`--dir` (or `SKITTER_DIR`); commands that print data take `--json`. Data goes to stdout, "
         "everything else to stderr.\n",
     ]
-    for path, command in _commands(typer.main.get_command(group_of(PANELS)), "skitter"):
+    for path, command in _commands(all_commands(PANELS), "skitter"):
         parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")
         needs_server = any(one.name == "redis" for one in command.params)
         for one in command.params:
@@ -237,7 +235,7 @@ def _commands(command: object, path: str) -> Iterator[tuple[str, object]]:
 
 def menu_lines() -> str:
     """The first paragraph of each command's help, so that the menu imports none of them."""
-    group = typer.main.get_command(group_of(PANELS))
+    group = all_commands(PANELS)
     rows = "".join(
         f'    "{name}": {json.dumps(_first(child.help), ensure_ascii=False)},\n'
         for name, child in group.commands.items()  # type: ignore[attr-defined]

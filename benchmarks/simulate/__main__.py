@@ -6,8 +6,8 @@ import resource
 import time
 from typing import TYPE_CHECKING, Annotated
 
+import click
 import msgspec
-import typer
 import uvloop
 from rich.console import Console
 from rich.table import Table
@@ -18,6 +18,7 @@ from benchmarks.render import progress_on_stderr
 from benchmarks.simulate.crawl import Crawl, Plan
 from benchmarks.simulate.outcome import Costs, Outcome, outcome_of
 from benchmarks.simulate.web import Web
+from skitter.cli.parameters import Option, command
 from skitter.frontier.jobs import create_job
 from skitter.settings import JobOptions, Layout, Limits, Politeness
 
@@ -29,19 +30,19 @@ OPTIONS = JobOptions(politeness=Politeness(), limits=Limits(shape_budget=None))
 
 
 def simulate(
-    hosts: Annotated[int, typer.Option(help="Hosts of the web.")] = 100_000,
-    urls: Annotated[int, typer.Option(help="Pages of the web, a Zipf over hosts.")] = 10_000_000,
-    pages: Annotated[int, typer.Option(help="Pages to crawl.")] = 100_000,
-    slots: Annotated[int, typer.Option(help="Fetches at once, of all workers.")] = 20_000,
-    shards: Annotated[int, typer.Option(help="Shards of the job.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    hosts: Annotated[int, Option(help="Hosts of the web.")] = 100_000,
+    urls: Annotated[int, Option(help="Pages of the web, a Zipf over hosts.")] = 10_000_000,
+    pages: Annotated[int, Option(help="Pages to crawl.")] = 100_000,
+    slots: Annotated[int, Option(help="Fetches at once, of all workers.")] = 20_000,
+    shards: Annotated[int, Option(help="Shards of the job.")] = 1,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Crawl politely, a second of delay per host, on the frontier's real scripts."""
     plan = Plan(Web(hosts, urls), pages=pages, slots=slots, seeds=max(1, hosts // 10))
     with progress_on_stderr() as progress:
         outcome = uvloop.run(run(plan, shards=shards, progress=progress))
     if as_json:
-        typer.echo(msgspec.json.encode(outcome).decode())
+        click.echo(msgspec.json.encode(outcome).decode())
     else:
         Console(highlight=False, soft_wrap=True).print(table(outcome))
 
@@ -92,4 +93,4 @@ def table(outcome: Outcome) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(simulate)
+    command(simulate, "simulate").main()

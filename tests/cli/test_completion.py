@@ -16,10 +16,11 @@ def tab(skitter, monkeypatch):
     """The completions of a line, as fish is given them."""
 
     def press(line: str) -> list[str]:
-        monkeypatch.setenv("_SKITTER_COMPLETE", "complete_fish")
-        monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
-        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
-        return [row.partition("\t")[0] for row in skitter().out.splitlines()]
+        monkeypatch.setenv("_SKITTER_COMPLETE", "fish_complete")
+        monkeypatch.setenv("COMP_WORDS", line)
+        monkeypatch.setenv("COMP_CWORD", line.split(" ")[-1])
+        rows = skitter().out.splitlines()
+        return [row.partition(",")[2].partition("\t")[0] for row in rows]
 
     return press
 
@@ -35,6 +36,13 @@ def test_options_of_a_command_are_completed(tab):
     assert "--redis" in tab("skitter status --re")
 
 
+def test_a_text_may_be_a_file(skitter, monkeypatch):
+    monkeypatch.setenv("_SKITTER_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "skitter run boo")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    assert skitter().out == "file,boo\n"
+
+
 def test_a_group_completes_its_own_commands(tab):
     assert {"list", "retry"} <= set(tab("skitter dead "))
 
@@ -44,7 +52,7 @@ def test_each_shell_has_its_script(skitter, shell):
     done = skitter("completion", shell)
 
     assert done.exit_code == 0
-    assert f"complete_{shell}" in done.out
+    assert f"{shell}_complete" in done.out
 
 
 def test_bash_completes_a_command(skitter, tmp_path):

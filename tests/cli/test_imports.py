@@ -60,7 +60,7 @@ def test_the_menu_imports_no_command_and_no_library():
     names = {"cli", "cli.main", "cli.tuning", "cli.menu", "cli.lines", "disk", "errors", "redact"}
     assert ours == {f"skitter.{name}" for name in names}
     assert not found & {
-        "typer",
+        "click",
         "rich",
         "msgspec",
         "asyncio",
@@ -97,7 +97,7 @@ def test_a_look_at_a_plain_server_imports_no_client_no_loop_and_no_terminal(
         found = modules_of("status", *words, "--redis", server_url)
 
         assert "skitter.crawl.watch" in found
-        assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
+        assert not found & {"redis", "asyncio", "ssl", "click", "rich", "importlib.metadata"}
         assert not found & {
             "skitter.embedded",
             "skitter.settings.sources",
@@ -116,7 +116,7 @@ def test_a_look_at_the_embedded_server_imports_no_client_either(short_dir, monke
         found = modules_of("status", "books")
 
     assert "skitter.embedded" in found
-    assert not found & {"redis", "asyncio", "ssl", "typer", "rich", "importlib.metadata"}
+    assert not found & {"redis", "asyncio", "ssl", "click", "rich", "importlib.metadata"}
 
 
 def test_a_worker_imports_nothing_that_only_people_or_databases_need(
@@ -143,7 +143,7 @@ def test_a_worker_imports_nothing_that_only_people_or_databases_need(
     assert (collects, int(left_alone) > 10_000) == ("True", True)
     found = set(names)
     assert "skitter.engine.loop" in found
-    assert not found & {"typer", "rich", "sqlalchemy", "pydantic", "celery", "playwright"}
+    assert not found & {"click", "rich", "sqlalchemy", "pydantic", "celery", "playwright"}
     assert {name for name in found if name.startswith("skitter.cli")} == {
         "skitter.cli",
         "skitter.cli.main",
@@ -166,7 +166,7 @@ print(*sys.modules)
 
     found = set(done.stdout.split())
     assert "skitter.sinks.jsonl" in found
-    assert not found & {"sqlalchemy", "psycopg", "pyarrow", "wreq", "selectolax", "typer", "rich"}
+    assert not found & {"sqlalchemy", "psycopg", "pyarrow", "wreq", "selectolax", "click", "rich"}
 
 
 def test_a_command_that_runs_on_collects_garbage_but_not_what_it_imported(server_url):

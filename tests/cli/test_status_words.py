@@ -1,4 +1,4 @@
-"""`skitter status` reads plain words itself; typer reads the rest."""
+"""`skitter status` reads plain words itself; click reads the rest."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import random
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from skitter.cli import status
-from skitter.cli.group import group_of
+from skitter.cli.group import Menu
 from skitter.cli.main import PANELS
 from skitter.cli.show import output
 
 
-def test_it_knows_the_options_that_typer_knows():
-    group: Any = get_command(group_of(PANELS, only="status"))
-    command = group.commands["status"]
+def test_it_knows_the_options_that_click_knows():
+    command: Any = Menu(PANELS).get_command(None, "status")
     options = {
         word: (one.name, not one.is_flag)
         for one in command.params
@@ -48,7 +46,7 @@ def _without_moments(text: str) -> list[str]:
 @pytest.mark.parametrize(
     "words", [("--jsn",), ("a", "b"), ("--redis",), ("--redis", "--json"), ("-x",), ("--", "a")]
 )
-def test_what_it_cannot_read_it_leaves_to_typer(monkeypatch, words):
+def test_what_it_cannot_read_it_leaves_to_click(monkeypatch, words):
     monkeypatch.setattr(status, "show_status", pytest.fail)
 
     assert not status.show_plainly(words)

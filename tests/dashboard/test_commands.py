@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-import typer.main
 
 import skitter
-from skitter.cli.group import group_of
+from skitter.cli.group import all_commands
 from skitter.cli.main import PANELS
 
 SCRIPTS = Path(skitter.__file__).parent / "server" / "static" / "js"
-MENU = typer.main.get_command(group_of(PANELS))
+MENU = all_commands(PANELS)
 _QUOTED = re.compile(r"""(?:cli: |=\s|"code", \{\}, )["`](skitter [^`"]+)["`]""")
 #: What the script puts in, but for the verb of dead letters, which it chooses.
 _VALUE = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}")

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml  # type: ignore[import-untyped]
 from redis import AuthenticationError, Redis
 
 from needs import need
-from skitter.cli.group import group_of
+from skitter.cli.group import Menu
 from skitter.cli.main import PANELS
 from skitter.embedded import server_binary
 from skitter.errors import HELD, InfrastructureError, UsageError
@@ -81,9 +80,9 @@ def replaced(word: str) -> str:
 
 @pytest.mark.parametrize("line", command_lines(), ids=" ".join)
 def test_every_command_is_one_that_skitter_takes(line):
-    command: Any = typer.main.get_command(group_of(PANELS, only=line[0]))
+    command: Any = Menu(PANELS).get_command(None, line[0])
 
-    command.commands[line[0]].make_context(line[0], line[1:])  # raises what a user would be told
+    command.make_context(line[0], line[1:])  # raises what a user would be told
 
 
 def test_there_is_something_to_check():

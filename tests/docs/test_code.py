@@ -19,7 +19,6 @@ from functools import cache
 from types import SimpleNamespace
 
 import pytest
-import typer.main
 from redis import Redis
 from selectolax.lexbor import LexborHTMLParser
 
@@ -43,7 +42,7 @@ from server.test_serve import certificate
 from shops import open_bookshop
 from sinks.conftest import postgres_server  # noqa: F401
 from skitter import Metrics, settings
-from skitter.cli.group import group_of
+from skitter.cli.group import all_commands
 from skitter.cli.main import PANELS
 from skitter.embedded import hold, stop
 from skitter.frontier.jobs import open_job
@@ -67,7 +66,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 IN_ORDER = [TUTORIAL, *(page for page in PAGES if page != TUTORIAL)]
 #: Where the picture of a terminal may differ from the next run.
 VARYING = re.compile(r"\d+ s \(.*|(?<=found on ).*|(?<=fingerprint  ).*")
-MENU = typer.main.get_command(group_of(PANELS))
+MENU = all_commands(PANELS)
 #: Spiders that pages take for granted.
 BOOKS = """
 from skitter import Page, Spider

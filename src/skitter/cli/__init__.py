@@ -1,20 +1,21 @@
 """The command line: each command parses, calls and renders. Data on stdout, progress on stderr.
 
-child      A worker, loader or dashboard that `run` started, without what only a terminal needs
-commands/  Commands: each parses, calls and renders
-common     What all commands share: common options, and access to the server
-crawl      Crawling: run, crawl, worker
-dashboard  The HTTP API and the dashboard: serve, and --dashboard alongside a crawl
-flags      Command flags, made from the declared options
-group      The typer application, with one command or with all, and shell completion
-lines      Made by `make docs` from the commands; edit those
-loader     A loader in this process: `load` runs one, and `run` starts one as a child
-main       The menu of commands, and the only place that turns errors into exit codes
-menu       `skitter --help` and `skitter --version`
-outputs    Items into databases and files: load, export
-running    A crawl from its seeds to its report, by processes here or by Celery's workers
-show/      What commands show: data, progress, the live view
-status     What `skitter status` shows
-tests      Tests of spiders on saved pages: test, test add, test accept
-tuning     What a process of ours does for others on the machine: its memory, its share of CPU
+child       A worker, loader or dashboard that `run` started, without what only a terminal needs
+commands/   Commands: each parses, calls and renders
+common      What all commands share: common options, and access to the server
+crawl       Crawling: run, crawl, worker
+dashboard   The HTTP API and the dashboard: serve, and --dashboard alongside a crawl
+flags       Command flags, made from the declared options
+group       The menu of commands for click, and shell completion
+lines       Made by `make docs` from the commands; edit those
+loader      A loader in this process: `load` runs one, and `run` starts one as a child
+main        The menu of commands, and the only place that turns errors into exit codes
+menu        `skitter --help` and `skitter --version`
+outputs     Items into databases and files: load, export
+parameters  Click's commands, made from functions whose parameters are annotated
+running     A crawl from its seeds to its report, by processes here or by Celery's workers
+show/       What commands show: data, progress, the live view
+status      What `skitter status` shows
+tests       Tests of spiders on saved pages: test, test add, test accept
+tuning      What a process of ours does for others on the machine: its memory, its share of CPU
 """

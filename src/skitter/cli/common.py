@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import typer
+import click
 import uvloop
 
 from skitter.app import open_server
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import print_progress
 from skitter.errors import BadOption, SkitterError, UsageError
 from skitter.frontier.frontier import Frontier
@@ -23,10 +24,10 @@ from skitter.settings import Settings, find_server
 T = TypeVar("T")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", show_default=False)]
+Job = Annotated[str, Argument(metavar="JOB", help="The job's name.", show_default=False)]
 Redis = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--redis",
         metavar="URL",
         help="Redis or Valkey server, such as redis://host:6379. Default: the embedded one.",
@@ -35,7 +36,7 @@ Redis = Annotated[
 ]
 Directory = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--dir",
         help="Directory of the embedded server. Default: .skitter",
         show_default=False,
@@ -43,12 +44,12 @@ Directory = Annotated[
 ]
 Arguments = Annotated[
     list[str] | None,
-    typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider; may be repeated."),
+    Option("-a", metavar="NAME=VALUE", help="An argument of the spider; may be repeated."),
 ]
-Method = Annotated[str, typer.Option("--method", help="The method of the request.")]
-Body = Annotated[str, typer.Option("--body", help="The body of the request.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Method = Annotated[str, Option("--method", help="The method of the request.")]
+Body = Annotated[str, Option("--body", help="The body of the request.")]
+Yes = Annotated[bool, Option("--yes", help="Do not ask for confirmation.")]
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 def pairs_of(arguments: list[str] | None) -> dict[str, str]:
@@ -79,8 +80,8 @@ def confirm(question: str, *, what: str) -> None:
     """Ask before doing `what`. Exits with 1 if the answer is no."""
     if not sys.stdin.isatty():
         raise UsageError(f"{what}, and there is no terminal to confirm on: add --yes.")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)
+    if not click.confirm(question, err=True):
+        raise Exit(1)
 
 
 def on_server(

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
 
-import typer
 import uvloop
 
 from skitter.app import open_server
@@ -23,6 +22,7 @@ from skitter.cli.common import (
 )
 from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.running import run_plan, supervisor_of
 from skitter.cli.show.output import print_progress
 from skitter.crawl.course import open_plan
@@ -43,18 +43,18 @@ from skitter.urls import fingerprint, identify
 PLAIN = "skitter.spider.default:crawl"
 
 Target = Annotated[
-    str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
+    str, Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
 ]
-JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
+JobName = Annotated[str | None, Option("--job", help="Job name. Default: the spider's name.")]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Discard the earlier crawl with its rows, and start over.")
+    bool, Option("--fresh", help="Discard the earlier crawl with its rows, and start over.")
 ]
 KeepRows = Annotated[
-    bool, typer.Option("--keep-rows", help="With --fresh: leave the rows in the output.")
+    bool, Option("--keep-rows", help="With --fresh: leave the rows in the output.")
 ]
 MaxTime = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--max-time",
         metavar="TIME",
         help="Stop after this time, such as 90s, 10m or 2h; run it again to continue.",
@@ -62,9 +62,7 @@ MaxTime = Annotated[
 ]
 KeepAlive = Annotated[
     bool,
-    typer.Option(
-        "--keep-alive", help="Keep running when the crawl is finished, and wait for more URLs."
-    ),
+    Option("--keep-alive", help="Keep running when the crawl is finished, and wait for more URLs."),
 ]
 
 
@@ -78,17 +76,17 @@ def run(
     yes: Yes = False,
     keep_alive: KeepAlive = False,
     max_time: MaxTime = None,
-    engine: Annotated[Engine, typer.Option(help="What fetches the pages.")] = Engine.PROCESSES,
+    engine: Annotated[Engine, Option(help="What fetches the pages.")] = Engine.PROCESSES,
     max_dead: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=0,
             help="Exit with 1 if there are more dead letters than this. Default: half of all URLs.",
         ),
     ] = None,
     max_errors: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             help="Stop, and exit with 1, when handlers have failed on this many pages. Default: at "
             "a terminal, when one fails with the same error on all of its first 10.",
@@ -135,19 +133,19 @@ def run(
 
 @with_flags(CRAWLING, settable=True)
 def crawl(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Start URLs.")],
+    urls: Annotated[list[str], Argument(metavar="URL...", help="Start URLs.")],
     rate: Annotated[
         str | None,
-        typer.Option("--rate", help="Requests per second to each host; none for no limit."),
+        Option("--rate", help="Requests per second to each host; none for no limit."),
     ] = None,
     sitemap: Annotated[
-        bool, typer.Option("--sitemap", help="Start from the sitemaps of the URLs' hosts, too.")
+        bool, Option("--sitemap", help="Start from the sitemaps of the URLs' hosts, too.")
     ] = False,
     files: Annotated[
-        bool, typer.Option("--files", help="Fetch PDFs, archives, pictures and media, too.")
+        bool, Option("--files", help="Fetch PDFs, archives, pictures and media, too.")
     ] = False,
     job: Annotated[
-        str | None, typer.Option("--job", help="Job name. Default: derived from the URLs.")
+        str | None, Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
     max_time: MaxTime = None,
     fresh: Fresh = False,
@@ -257,7 +255,7 @@ def _work(
 ) -> None:
     with dashboard(plan.where, wanted=with_dashboard, out=plan.out):
         code = uvloop.run(work(plan))
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 async def _join(plan: Plan) -> int:

@@ -18,10 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skitter.app import open_server
 from skitter.cli.common import Directory, Redis, on_server, settings
+from skitter.cli.parameters import Option
 from skitter.cli.show.output import print_progress, say
 from skitter.cli.tuning import serving_here, tune_collector
 from skitter.engine.pulse import is_orphan
@@ -55,16 +54,16 @@ async def until_stopped(task: asyncio.Task[None]) -> None:
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = PORT,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65_535, help="0: any free port.")] = PORT,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A host name that browsers use for it; may be repeated."),
+        Option(metavar="NAME", help="A host name that browsers use for it; may be repeated."),
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM), for HTTPS.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    tls_cert: Annotated[Path | None, Option(help="Certificate (PEM), for HTTPS.")] = None,
+    tls_key: Annotated[Path | None, Option(help="Its private key (PEM).")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on other addresses without TLS.")
+        bool, Option("--insecure", help="Listen on other addresses without TLS.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -102,7 +101,7 @@ def serve(
 
 
 WithDashboard = Annotated[
-    bool, typer.Option("--dashboard", help="Also serve the dashboard, and print its address.")
+    bool, Option("--dashboard", help="Also serve the dashboard, and print its address.")
 ]
 LOOK_S = 1.0
 

@@ -8,8 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-import typer
-
+from skitter.cli.parameters import Option as Flag
 from skitter.cli.show.output import pairs
 from skitter.settings import JOB_OPTIONS, JobOptions, Option
 from skitter.settings.sources import FLAGGED, parse_setting
@@ -65,7 +64,7 @@ _SETS = inspect.Parameter(
     default=None,
     annotation=Annotated[
         list[str] | None,
-        typer.Option("-s", metavar="KEY=VALUE", help="Any setting: -s fetch.http2=false."),
+        Flag("-s", metavar="KEY=VALUE", help="Any setting: -s fetch.http2=false."),
     ],
 )
 
@@ -76,10 +75,10 @@ def _server(words: dict[str, Any]) -> Given:
 
 
 def _parameter(name: str, one: Option) -> inspect.Parameter:
-    """The parameter for typer, as text: we check it ourselves, so that messages are uniform."""
+    """A parameter that is text: we check it ourselves, so that messages are uniform."""
     words = one.declared.flag.split(" ") if one.declared.flag else [one.flag]
     kind = get_origin(one.type) or one.type
-    flag: Any = typer.Option(*words, help=_help(one), metavar=_metavar(one), show_default=False)
+    flag: Any = Flag(*words, help=_help(one), metavar=_metavar(one), show_default=False)
     if kind is bool:
         flag.metavar = None
     is_list = kind in (tuple, dict) or one.declared.repeats

@@ -132,23 +132,19 @@ def _call(words: list[str]) -> None:
         from skitter.cli.child import main
 
         main(words)
-    elif "_SKITTER_COMPLETE" in os.environ:
-        from skitter.cli.group import complete
-
-        complete(PANELS)
     elif words == ["--version"]:
         from skitter.cli.menu import show_version
 
         show_version()
-    elif words in ([], ["--help"]):
+    elif words in ([], ["--help"]) and "_SKITTER_COMPLETE" not in os.environ:
         from skitter.cli.menu import show_menu
 
         show_menu(PANELS)
         sys.exit(0 if words else 2)
-    elif words[0] != "status" or not _show_status(words[1:]):
+    elif words[:1] != ["status"] or not _show_status(words[1:]):
         from skitter.cli.group import call
 
-        call(PANELS, words[0])
+        call(PANELS, words)
 
 
 def _show_status(words: list[str]) -> bool:

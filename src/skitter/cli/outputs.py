@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
-import typer
 import uvloop
 
 from skitter.cli.common import (
@@ -19,6 +18,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.loader import LoaderProcess
+from skitter.cli.parameters import Option
 from skitter.cli.show.output import answer, print_error, print_progress, say
 from skitter.crawl.course import write_output
 from skitter.errors import SkitterError, UsageError
@@ -35,7 +35,7 @@ from skitter.spider import load_transform
 
 CsvSafe = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--csv-safe/--no-csv-safe",
         help="In CSV, put ' in front of text that a spreadsheet would run as a formula.",
     ),
@@ -46,7 +46,7 @@ def load_items(
     job: Job,
     to: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--to",
             help=f"A file ({OUT_FILES}) or a DSN. Default: SKITTER_OUT, which `ps` does not show.",
             show_default=False,
@@ -54,7 +54,7 @@ def load_items(
     ] = None,
     transform: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--transform",
             metavar="SPIDER|MODULE:FUNCTION",
             help="Transforms to apply: those of a spider, or a single function.",
@@ -94,11 +94,11 @@ def export_items(
     job: Job,
     to: Annotated[
         str,
-        typer.Option("--to", help=f"A file ({COPY_FILES}), or - for JSON Lines on stdout."),
+        Option("--to", help=f"A file ({COPY_FILES}), or - for JSON Lines on stdout."),
     ],
     source: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--from",
             help="The database to read. Default: JOB.db, or the store of a file that `run` wrote.",
         ),

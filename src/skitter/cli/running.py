@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from msgspec.structs import replace as structs_replace
 
 from skitter.app import open_server
@@ -28,6 +27,7 @@ from skitter.cli.child import LOAD_TO, WORKER
 from skitter.cli.common import Directory, Redis, confirm, settings
 from skitter.cli.dashboard import environment_of
 from skitter.cli.outputs import write_file
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import err
 from skitter.cli.show.output import emit_json, print_error, print_progress
 from skitter.cli.show.progress import CrawlDisplay, Moment, show_report
@@ -60,18 +60,18 @@ if TYPE_CHECKING:
 def celery(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="COMMAND...", help="E.g. worker -c 4, inspect active, flower."),
+        Argument(metavar="COMMAND...", help="E.g. worker -c 4, inspect active, flower."),
     ],
     spiders: Annotated[
         list[str] | None,
-        typer.Option("--spiders", help="Spiders a worker may run: 'spiders/*.py', shop.spiders."),
+        Option("--spiders", help="Spiders a worker may run: 'spiders/*.py', shop.spiders."),
     ] = None,
     output: Annotated[
         list[str] | None,
-        typer.Option("--output", metavar="NAME=DSN", help="The output that out='NAME' means."),
+        Option("--output", metavar="NAME=DSN", help="The output that out='NAME' means."),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option("--allow-host", help="A private host that may be fetched.")
+        list[str] | None, Option("--allow-host", help="A private host that may be fetched.")
     ] = None,
     redis: Redis = None,
     directory: Directory = None,
@@ -98,7 +98,7 @@ def celery(
         else:
             print_progress(f"on {redact(found.redis_url)}")
         code = run_command(words)
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[str, str]:

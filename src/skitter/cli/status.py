@@ -188,7 +188,7 @@ _OPTIONS = {
 
 
 def show_plainly(words: Sequence[str]) -> bool:
-    """Do as the words say, if they are plain enough. False: typer reads them, helps and refuses."""
+    """Do as the words say, if they are plain enough. False: click reads them, helps and refuses."""
     given: dict[str, Any] = {"every_s": None, "redis": None, "directory": None, "as_json": False}
     jobs: list[str] = []
     rest = iter(words)

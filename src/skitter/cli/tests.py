@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 import uvloop
-from typer.core import TyperGroup
 
 from skitter.cli.commands.one_page import first_request, visit
 from skitter.cli.common import Arguments, Json, pairs_of
 from skitter.cli.flags import FETCHING, Given, with_flags
+from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.show.output import emit_json, print_error, say
 from skitter.errors import SkitterError, UsageError
 from skitter.model import Request, Response
@@ -26,7 +25,7 @@ from skitter.spider.page import Page
 from skitter.urls import identify
 
 
-class Runs(TyperGroup):
+class Runs(Group):
     """`skitter test shop.py` is `skitter test run shop.py`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -35,14 +34,14 @@ class Runs(TyperGroup):
         return parsed
 
 
-group = typer.Typer(cls=Runs, help="Test spiders on saved pages, without the web.")
+group = Runs(help="Test spiders on saved pages, without the web.")
 
 
-@group.command("run")
+@group.add("run")
 def run_fixtures(
     place: Annotated[
         str | None,
-        typer.Argument(metavar="[SPIDER]", help="A spider, or a folder. Default: all below here."),
+        Argument(metavar="[SPIDER]", help="A spider, or a folder. Default: all below here."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -57,7 +56,7 @@ def run_fixtures(
         emit_json([_to_json(one) for one in checked])
     else:
         _show(wrong, total=len(checked))
-    raise typer.Exit(1 if wrong else 0)
+    raise Exit(1 if wrong else 0)
 
 
 def _show(wrong: list[Checked], *, total: int) -> None:
@@ -79,13 +78,11 @@ def _to_json(one: Checked) -> dict[str, Any]:
     }
 
 
-@group.command("accept")
+@group.add("accept")
 def accept_fixtures(
     places: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[FIXTURE]...", help="Folders, or spiders. Default: all below here."
-        ),
+        Argument(metavar="[FIXTURE]...", help="Folders, or spiders. Default: all below here."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -109,31 +106,29 @@ def accept_fixtures(
         say(f"{some(len(changed), 'fixture')} changed.")
     for problem in problems:
         print_error(problem)
-    raise typer.Exit(1 if problems else 0)
+    raise Exit(1 if problems else 0)
 
 
-@group.command("add")
+@group.add("add")
 @with_flags(FETCHING, settable=True)
 def add(
     target: Annotated[
         str,
-        typer.Argument(metavar="SPIDER", help="A file, file.py:name or package.module:name."),
+        Argument(metavar="SPIDER", help="A file, file.py:name or package.module:name."),
     ],
-    url: Annotated[str, typer.Argument(metavar="URL", help="The page.")],
+    url: Annotated[str, Argument(metavar="URL", help="The page.")],
     handler: Annotated[
-        str | None, typer.Option("--handler", help="Its handler. Default: the spider's default.")
+        str | None, Option("--handler", help="Its handler. Default: the spider's default.")
     ] = None,
     arguments: Arguments = None,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Take the page from this file, not from the web.")
+        Path | None, Option("--file", help="Take the page from this file, not from the web.")
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--from", help="The folder of kept pages, if it is not `archive`."),
+        Option("--from", help="The folder of kept pages, if it is not `archive`."),
     ] = None,
-    fetch: Annotated[
-        bool, typer.Option("--fetch", help="Fetch the page, even if it was kept.")
-    ] = False,
+    fetch: Annotated[bool, Option("--fetch", help="Fetch the page, even if it was kept.")] = False,
     as_json: Json = False,
     *,
     given: Given,
@@ -166,7 +161,7 @@ def add(
         _show_new(saved, counts, came)
     if not again.is_same:
         print_error("\n  ".join(["it differs already when it runs again:", *again.lines]))
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _show_new(saved: New, counts: dict[str, int], came: str) -> None:

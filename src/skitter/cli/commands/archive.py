@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 import uvloop
 
 from skitter.archive.diff import Diff, Example, compare, rows_of
@@ -25,6 +24,7 @@ from skitter.archive.record import Kept
 from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
 from skitter.cli.crawl import Target, plan_of
 from skitter.cli.flags import Given, with_flags
+from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.running import run_plan
 from skitter.cli.show.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.crawl.plan import Plan
@@ -36,17 +36,17 @@ from skitter.settings.sources import FLAGGED
 from skitter.sinks import BadSink, Destination
 from skitter.sinks.registry import find_type
 
-Folder = Annotated[Path, typer.Option("--from", help="The folder of the kept pages.")]
-Url = Annotated[str, typer.Argument(metavar="URL", help="As it was requested.")]
+Folder = Annotated[Path, Option("--from", help="The folder of the kept pages.")]
+Url = Annotated[str, Argument(metavar="URL", help="As it was requested.")]
 HERE = Path("archive")
 
-group = typer.Typer(no_args_is_help=True, help="Show and read the pages that a crawl has kept.")
+group = Group(help="Show and read the pages that a crawl has kept.")
 
 
-@group.command("list")
+@group.add("list")
 def list_pages(
-    match: Annotated[str, typer.Option("--match", help="Only URLs with this text.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number to show.")] = 50,
+    match: Annotated[str, Option("--match", help="Only URLs with this text.")] = "",
+    limit: Annotated[int, Option(min=1, help="Maximum number to show.")] = 50,
     folder: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +71,7 @@ def list_pages(
     say(f"{some(len(pages), 'page')} ({by_job}) in {size_mb:,.1f} MB.{more}")
 
 
-@group.command("show")
+@group.add("show")
 def show(url: Url, folder: Folder = HERE, as_json: Json = False) -> None:
     """Show all that is kept of a page: when, what it answered, where it is."""
     visits = _visits(Archive.open(folder), url, folder)
@@ -93,12 +93,12 @@ def show(url: Url, folder: Folder = HERE, as_json: Json = False) -> None:
         )
 
 
-@group.command("get")
+@group.add("get")
 def get(
     url: Url,
     folder: Folder = HERE,
     headers: Annotated[
-        bool, typer.Option("--headers", help="The status and headers, not the body.")
+        bool, Option("--headers", help="The status and headers, not the body.")
     ] = False,
 ) -> None:
     """Print the newest response to a URL, byte for byte."""
@@ -135,12 +135,12 @@ REPLAYING = tuple(one for one in FLAGGED if one.table in ("workers", "output", "
 @with_flags(REPLAYING, settable=True)
 def replay(
     target: Target,
-    folder: Annotated[Path, typer.Option("--from", help="The folder of the kept pages.")] = Path(
+    folder: Annotated[Path, Option("--from", help="The folder of the kept pages.")] = Path(
         "archive"
     ),
     against: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--against",
             metavar="SPIDER|JOB|OUTPUT",
             help="Compare with another spider, or with stored rows.",
@@ -148,10 +148,10 @@ def replay(
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--key", help="Compare rows of a page by this field, not by their place."),
+        Option("--key", help="Compare rows of a page by this field, not by their place."),
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", help="Whose pages. Default: the spider's name.")
+        str | None, Option("--job", help="Whose pages. Default: the spider's name.")
     ] = None,
     arguments: Arguments = None,
     redis: Redis = None,
@@ -169,16 +169,16 @@ def replay(
     warn_of_damage(how.archive)
     plan = replace(how.plan(target), as_json=as_json, quiet=against is not None)
     if against is None:
-        raise typer.Exit(how.run(plan))
+        raise Exit(how.run(plan))
     before = rows_of(how.rows_against(against, plan), key)  # it may not be there
     if code := how.run(plan):
-        raise typer.Exit(code)
+        raise Exit(code)
     diff = compare(before, rows_of(_rows(plan), key))
     if as_json:
         emit_json({"rows": diff.rows, "gone": diff.gone, "new": diff.new, "fields": diff.fields})
     else:
         _show(diff)
-    raise typer.Exit(1 if diff.loses else 0)
+    raise Exit(1 if diff.loses else 0)
 
 
 class _Replay:
@@ -211,7 +211,7 @@ class _Replay:
         with tempfile.TemporaryDirectory() as folder:
             old = replace(self.plan(other, out=str(Path(folder, "before.db"))), quiet=True)
             if code := self.run(old):
-                raise typer.Exit(code)
+                raise Exit(code)
             return _rows(old)
 
 

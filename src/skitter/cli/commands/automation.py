@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from skitter.app import open_crawl
 from skitter.cli.common import (
@@ -31,6 +30,7 @@ from skitter.cli.common import (
     seconds_of,
     settings,
 )
+from skitter.cli.parameters import Argument, Group, Option
 from skitter.cli.show.output import answer, emit_json, grid, print_progress, say
 from skitter.errors import AddressRefused, JobMissing, SkitterError, SpiderError, UsageError
 from skitter.fetch import Guard
@@ -65,24 +65,22 @@ from skitter.settings import resolve
 from skitter.spider import Spider, load_spider
 from skitter.spider.seeding import begin_due_round, tell_round
 
-group = typer.Typer(no_args_is_help=True, help="Start rounds of a job on a schedule.")
+group = Group(help="Start rounds of a job on a schedule.")
 WATCH_S = 1.0
 Spiders = Annotated[
-    str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
+    str, Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
 ]
-JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
+JobName = Annotated[str | None, Option("--job", help="Job name. Default: the spider's name.")]
 
 
-@group.command("add")
+@group.add("add")
 def add(
     target: Annotated[
         str,
-        typer.Argument(metavar="JOB|SPIDER", help="A job, or its spider: file.py."),
+        Argument(metavar="JOB|SPIDER", help="A job, or its spider: file.py."),
     ],
-    cron: Annotated[
-        str, typer.Option(metavar="EXPRESSION", help="As in '0 3 * * *', in UTC.")
-    ] = "",
-    every: Annotated[str, typer.Option(metavar="INTERVAL", help="Such as 6h, 90m or 2d.")] = "",
+    cron: Annotated[str, Option(metavar="EXPRESSION", help="As in '0 3 * * *', in UTC.")] = "",
+    every: Annotated[str, Option(metavar="INTERVAL", help="Such as 6h, 90m or 2d.")] = "",
     arguments: Arguments = None,
     job: JobName = None,
     redis: Redis = None,
@@ -129,7 +127,7 @@ async def _open(server: Server, job: str, spider: Spider | None) -> Frontier:
     return (await open_crawl(server, job, spider, resolve({}, job=job, spider=spider.tables)))[0]
 
 
-@group.command("list")
+@group.add("list")
 def show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
     """List the schedules of all jobs. Those that cannot be read are named by `audit`."""
 
@@ -149,7 +147,7 @@ def show(redis: Redis = None, directory: Directory = None, as_json: Json = False
         say("No job has a schedule.")
 
 
-@group.command("remove")
+@group.add("remove")
 def remove(
     job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
@@ -160,7 +158,7 @@ def remove(
     answer({"job": job, "removed": removed}, f"{job}: {says}.", as_json=as_json)
 
 
-@group.command("watch")
+@group.add("watch")
 def watch(
     target: Spiders,
     arguments: Arguments = None,
@@ -217,30 +215,28 @@ def _rows(found: list[tuple[str, Schedule]]) -> Iterator[list[object]]:
         yield [job, when, moment(one.next_ms / 1000), last, one.rounds, one.missed]
 
 
-webhook_group = typer.Typer(
-    no_args_is_help=True, help="Get a message when a crawl finishes or is in trouble."
-)
+webhook_group = Group(help="Get a message when a crawl finishes or is in trouble.")
 
 
-@webhook_group.command("add")
+@webhook_group.add("add")
 def webhook_add(
     job: Job,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where messages are posted.")],
+    url: Annotated[str, Argument(metavar="URL", help="Where messages are posted.")],
     on: Annotated[
         list[str] | None,
-        typer.Option("--on", help=f"{', '.join(OCCASIONS)}; may be repeated. Default: all."),
+        Option("--on", help=f"{', '.join(OCCASIONS)}; may be repeated. Default: all."),
     ] = None,
-    dead: Annotated[int, typer.Option(min=1, help="Send `dead` at this many dead letters.")] = 100,
+    dead: Annotated[int, Option(min=1, help="Send `dead` at this many dead letters.")] = 100,
     failures: Annotated[
-        float, typer.Option(help="Send `failures` when this share of recent attempts fails.")
+        float, Option(help="Send `failures` when this share of recent attempts fails.")
     ] = 0.5,
     blocked: Annotated[
         float,
-        typer.Option(help="Send `blocked` when this share of recent responses are block pages."),
+        Option(help="Send `blocked` when this share of recent responses are block pages."),
     ] = 0.2,
     private: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--allow-private",
             help="Accept a private address. The server must allow it, too: SKITTER_ALLOW_HOSTS.",
         ),
@@ -274,7 +270,7 @@ def _check(url: str, *, private: bool) -> bool:
     return False
 
 
-@webhook_group.command("list")
+@webhook_group.add("list")
 def webhook_show(
     job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
@@ -292,10 +288,10 @@ def _cells(hook: Webhook) -> list[object]:
     return [hook.id, hook.url, ", ".join(hook.on), ", ".join(hook.told)]
 
 
-@webhook_group.command("remove")
+@webhook_group.add("remove")
 def webhook_remove(
     job: Job,
-    identity: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    identity: Annotated[str, Argument(metavar="ID", help="As `list` shows it.")],
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -311,21 +307,19 @@ def webhook_remove(
     answer({"id": identity, "removed": True}, f"{job}: {identity} removed.", as_json=as_json)
 
 
-token_group = typer.Typer(
-    no_args_is_help=True, help="Make, list and revoke tokens for the HTTP API."
-)
+token_group = Group(help="Make, list and revoke tokens for the HTTP API.")
 
 
-@token_group.command("new")
+@token_group.add("new")
 def new(
     scope: Annotated[
         list[str],
-        typer.Option(help="read, push, or operate, which includes both; may be repeated."),
+        Option(help="read, push, or operate, which includes both; may be repeated."),
     ],
-    name: Annotated[str, typer.Option(help="Who uses it; shown in the list.")] = "unnamed",
+    name: Annotated[str, Option(help="Who uses it; shown in the list.")] = "unnamed",
     job: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Only for these jobs: shop, 'shop-*'; repeatable."),
+        Option(metavar="PATTERN", help="Only for these jobs: shop, 'shop-*'; repeatable."),
     ] = None,
     redis: Redis = None,
     directory: Directory = None,
@@ -343,7 +337,7 @@ def new(
     answer({"id": found and found[1], "token": token}, token, as_json=as_json)
 
 
-@token_group.command("list")
+@token_group.add("list")
 def token_show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
     """List the tokens by id, name and scope. They are not shown themselves."""
     tokens = on_server(settings(redis, directory), list_tokens)
@@ -355,9 +349,9 @@ def token_show(redis: Redis = None, directory: Directory = None, as_json: Json =
         say("There are no tokens: `skitter token new` creates one.")
 
 
-@token_group.command("revoke")
+@token_group.add("revoke")
 def revoke(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    identity: Annotated[str, Argument(metavar="ID", help="As `list` shows it.")],
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,

@@ -15,7 +15,6 @@ from functools import lru_cache, partial
 from typing import Annotated
 
 import msgspec
-import typer
 
 from skitter.cli.common import (
     Body,
@@ -29,6 +28,7 @@ from skitter.cli.common import (
     on_server,
     settings,
 )
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import err, out, plain, remark
 from skitter.cli.show.output import emit_json, grid, pairs, say
 from skitter.errors import InfrastructureError, UsageError
@@ -61,7 +61,7 @@ def show_politeness(job: str, where: Settings, *, as_json: bool) -> None:
     else:
         _show(found)
     if any(one.problems for one in found):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _reader_of_rules() -> Allows:
@@ -103,7 +103,7 @@ def audit_job(
     job: Job,
     politeness: Annotated[
         bool,
-        typer.Option("--politeness", help="Check how politely hosts were asked recently."),
+        Option("--politeness", help="Check how politely hosts were asked recently."),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -128,7 +128,7 @@ def audit_job(
     else:
         show_audit(report)
     if not report.clean:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def show_audit(report: AuditReport) -> None:
@@ -153,12 +153,12 @@ def show_audit(report: AuditReport) -> None:
 
 def explain(
     job: Job,
-    url: Annotated[str, typer.Argument(metavar="URL", help="URL or fingerprint.")],
+    url: Annotated[str, Argument(metavar="URL", help="URL or fingerprint.")],
     method: Method = "GET",
     body: Body = "",
     every: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--all",
             help="All requests for the URL, with any method and body. Reads the whole job.",
         ),
@@ -217,9 +217,9 @@ class Part(StrEnum):
 
 
 def health(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="For --part.")] = None,
+    job: Annotated[str | None, Argument(metavar="[JOB]", help="For --part.")] = None,
     part: Annotated[
-        Part, typer.Option(help="A worker or loader of the job on this machine, or the server.")
+        Part, Option(help="A worker or loader of the job on this machine, or the server.")
     ] = Part.SERVER,
     redis: Redis = None,
     directory: Directory = None,
@@ -244,7 +244,7 @@ def health(
         else:
             say(says or f"well: a {part} on this machine reports")
     if says:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 async def _server_health(server: Server) -> str:

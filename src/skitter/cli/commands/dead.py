@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
-import typer
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
+from skitter.cli.parameters import Argument, Group, Option
 from skitter.cli.show.console import indented, out
 from skitter.cli.show.output import answer, emit_json, grid, pairs, say
 from skitter.errors import UsageError, shorten
@@ -36,40 +36,36 @@ from skitter.observe.report import DATE_AND_TIME, moment, some
 from skitter.redact import clean, redact, redact_text
 from skitter.urls import fingerprint, identify
 
-Target = Annotated[
-    list[str] | None, typer.Argument(metavar="[URL...]", help="URLs or fingerprints.")
-]
+Target = Annotated[list[str] | None, Argument(metavar="[URL...]", help="URLs or fingerprints.")]
 Match = Annotated[
     str | None,
-    typer.Option(
-        "--match", help="Only URLs that contain this text, or match this pattern with * and ?."
-    ),
+    Option("--match", help="Only URLs that contain this text, or match this pattern with * and ?."),
 ]
 Reason = Annotated[
-    str | None, typer.Option("--reason", help="Only those whose reason contains this text.")
+    str | None, Option("--reason", help="Only those whose reason contains this text.")
 ]
 LONGEST_REASON = 300
 KINDS_SHOWN = 5
 Batches = Callable[[Frontier], AsyncIterator[list[DeadLetter]]]
 Verb = Callable[[Frontier, Sequence[DeadLetter]], Awaitable[int]]
-All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
+All = Annotated[bool, Option("--all", help="All dead letters.")]
 WithSecrets = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--with-secrets",
         help="Show passwords in URLs, secret headers and request bodies instead of ***.",
     ),
 ]
 
-group = typer.Typer(no_args_is_help=True, help="List, retry or drop URLs that were given up.")
+group = Group(help="List, retry or drop URLs that were given up.")
 
 
-@group.command("list")
+@group.add("list")
 def list_letters(
     job: Job,
     match: Match = None,
     reason: Reason = None,
-    limit: Annotated[int, typer.Option(min=0, help="Maximum number to show.")] = 50,
+    limit: Annotated[int, Option(min=0, help="Maximum number to show.")] = 50,
     with_secrets: WithSecrets = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -120,10 +116,10 @@ def _show_list(rows: list[list[object]]) -> None:
         indented(f"{reason}; {some(int(str(tries)), 'try', 'tries')}, given up {given_up}")
 
 
-@group.command("show")
+@group.add("show")
 def show(
     job: Job,
-    url: Annotated[str, typer.Argument(metavar="URL", help="URL or fingerprint.")],
+    url: Annotated[str, Argument(metavar="URL", help="URL or fingerprint.")],
     method: Method = "GET",
     body: Body = "",
     with_secrets: WithSecrets = False,
@@ -168,7 +164,7 @@ def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
     return msgspec.to_builtins(letter) if with_secrets else masked(letter)
 
 
-@group.command("retry")
+@group.add("retry")
 def retry(
     job: Job,
     urls: Target = None,
@@ -188,7 +184,7 @@ def retry(
     _report(job, "retried", did, as_json=as_json)
 
 
-@group.command("drop")
+@group.add("drop")
 def drop_letters(
     job: Job,
     urls: Target = None,
@@ -197,9 +193,7 @@ def drop_letters(
     everything: All = False,
     forget: Annotated[
         bool,
-        typer.Option(
-            "--forget", help="Also forget the URL, so that a later link can add it again."
-        ),
+        Option("--forget", help="Also forget the URL, so that a later link can add it again."),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -214,10 +208,10 @@ def drop_letters(
     _report(job, "dropped", did, as_json=as_json)
 
 
-@group.command("export")
+@group.add("export")
 def export(
     job: Job,
-    to: Annotated[Path, typer.Option("--to", help="The file to write.")],
+    to: Annotated[Path, Option("--to", help="The file to write.")],
     urls: Target = None,
     match: Match = None,
     reason: Reason = None,

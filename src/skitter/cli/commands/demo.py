@@ -14,13 +14,13 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
 import uvloop
 
 from skitter.cli.commands.check import show_audit
 from skitter.cli.commands.proxies import show_stats
 from skitter.cli.common import on_job, on_server
 from skitter.cli.dashboard import dashboard
+from skitter.cli.parameters import Exit, Option
 from skitter.cli.running import run_plan
 from skitter.cli.show.console import out
 from skitter.cli.show.output import grid, print_progress, say
@@ -42,14 +42,12 @@ ROWS = {
 
 
 def demo(
-    books: Annotated[
-        int, typer.Option(min=50, max=5000, help="Number of books in the shop.")
-    ] = 700,
+    books: Annotated[int, Option(min=50, max=5000, help="Number of books in the shop.")] = 700,
     browser: Annotated[
-        bool, typer.Option("--browser", help="Also crawl pages that need a browser.")
+        bool, Option("--browser", help="Also crawl pages that need a browser.")
     ] = False,
     with_dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Serve the dashboard too, until Ctrl-C.")
+        bool, Option("--dashboard", help="Serve the dashboard too, until Ctrl-C.")
     ] = False,
 ) -> None:
     """Crawl a bundled bookshop, and audit the result.
@@ -96,7 +94,7 @@ def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
         is_demo=True,
     )
     if code := uvloop.run(run_plan(plan)):
-        raise typer.Exit(code)
+        raise Exit(code)
     _show_rows(home / "books.db", spider.name)
     show_audit(on_job(where, spider.name, audit))
 

@@ -17,9 +17,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
-import typer
-
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say
 from skitter.cli.status import show_status
 from skitter.crawl.replicas import explained, told_if_slow
@@ -48,14 +47,14 @@ Lines = Iterator[Line | None]
 def push(
     job: Job,
     urls: Annotated[
-        list[str] | None, typer.Argument(metavar="URL...", help="URLs, or - for standard input.")
+        list[str] | None, Argument(metavar="URL...", help="URLs, or - for standard input.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="A file with one URL per line.")
+        Path | None, Option("--file", "-f", help="A file with one URL per line.")
     ] = None,
-    priority: Annotated[int, typer.Option(help="-1000 to 1000; higher goes first.")] = 0,
-    wait: Annotated[bool, typer.Option(help="Wait for room if the queue is full.")] = False,
-    skip_bad: Annotated[bool, typer.Option(help="Skip lines that are not valid URLs.")] = False,
+    priority: Annotated[int, Option(help="-1000 to 1000; higher goes first.")] = 0,
+    wait: Annotated[bool, Option(help="Wait for room if the queue is full.")] = False,
+    skip_bad: Annotated[bool, Option(help="Skip lines that are not valid URLs.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -208,10 +207,10 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
 
 
 def status(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh again and again.")] = False,
+    job: Annotated[str | None, Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
+    watch: Annotated[bool, Option("--watch", "-w", help="Refresh again and again.")] = False,
     every: Annotated[
-        float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks of --watch.")
+        float, Option(min=0.1, max=86_400, help="Seconds between two looks of --watch.")
     ] = 2.0,
     redis: Redis = None,
     directory: Directory = None,
@@ -225,7 +224,7 @@ def status(
 
 def rejected(
     job: Job,
-    limit: Annotated[int, typer.Option(min=0, help="Maximum number to show.")] = 20,
+    limit: Annotated[int, Option(min=0, help="Maximum number to show.")] = 20,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -249,7 +248,7 @@ def rejected(
 
 TrustPickle = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--trust-pickle",
         help="Read pickled requests. Use it only if you trust everyone who can write to the "
         "server. Only plain types are read; what needs a class becomes a dead letter.",
@@ -258,19 +257,19 @@ TrustPickle = Annotated[
 
 
 def adopt(
-    whose: Annotated[str, typer.Argument(metavar="scrapy-redis", help="Whose queue to take.")],
-    spider: Annotated[str, typer.Option(help="The spider's name: the keys begin with it.")],
+    whose: Annotated[str, Argument(metavar="scrapy-redis", help="Whose queue to take.")],
+    spider: Annotated[str, Option(help="The spider's name: the keys begin with it.")],
     job: Annotated[
-        str | None, typer.Option(help="The job's name. Default: the spider's.", show_default=False)
+        str | None, Option(help="The job's name. Default: the spider's.", show_default=False)
     ] = None,
     requests_key: Annotated[
-        str, typer.Option(help="SCHEDULER_QUEUE_KEY, if it was set.")
+        str, Option(help="SCHEDULER_QUEUE_KEY, if it was set.")
     ] = "%(spider)s:requests",
     dupefilter_key: Annotated[
-        str, typer.Option(help="SCHEDULER_DUPEFILTER_KEY, if it was set.")
+        str, Option(help="SCHEDULER_DUPEFILTER_KEY, if it was set.")
     ] = "%(spider)s:dupefilter",
     trust_pickle: TrustPickle = False,
-    lifo: Annotated[bool, typer.Option("--lifo", help="The queue was a LifoQueue.")] = False,
+    lifo: Annotated[bool, Option("--lifo", help="The queue was a LifoQueue.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -301,7 +300,7 @@ def adopt(
     else:
         _show(result, adoption)
     if result.dead or result.unreadable:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _show(result: Adopted, adoption: Adoption) -> None:

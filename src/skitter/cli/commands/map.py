@@ -12,12 +12,12 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
 import uvloop
 
 from skitter.cli.commands.one_page import NO_FREE_PROXY, lease_of, open_proxied
 from skitter.cli.common import Json
 from skitter.cli.flags import FETCHING, Given, with_flags
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import out, plain
 from skitter.cli.show.output import emit_json, print_progress
 from skitter.domains import registrable_domain
@@ -179,8 +179,8 @@ MAPPING = (*FETCHING, OPTIONS["politeness.delay_s"])
 
 @with_flags(MAPPING, settable=True)
 def map_site(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Any page of the site.")],
-    limit: Annotated[int, typer.Option(min=1, help="Stop after this many URLs.")] = 100_000,
+    url: Annotated[str, Argument(metavar="URL", help="Any page of the site.")],
+    limit: Annotated[int, Option(min=1, help="Stop after this many URLs.")] = 100_000,
     as_json: Json = False,
     *,
     given: Given,
@@ -196,7 +196,7 @@ def map_site(
         emit_json(to_json(survey, found))
     print_progress(summary(survey, is_cut=len(found) >= limit))
     if not found:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 async def _collect(survey: Survey, limit: int, *, show: bool) -> list[Request]:

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Annotated, Any
 
-import typer
-
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import remark
 from skitter.cli.show.output import emit_json, grid, say
 from skitter.errors import UsageError
@@ -39,13 +38,11 @@ Rows = list[dict[str, Any]]
 
 
 def metrics(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show only this one.")
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Show only this one.")] = None,
     job: Annotated[
-        str | None, typer.Option("--job", help="A crawl. Default: what skitter.Metrics counted.")
+        str | None, Option("--job", help="A crawl. Default: what skitter.Metrics counted.")
     ] = None,
-    days: Annotated[int, typer.Option(min=1, max=7, help="How many days to show.")] = 1,
+    days: Annotated[int, Option(min=1, max=7, help="How many days to show.")] = 1,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -164,7 +161,7 @@ def quality(
         grid(COLUMNS, [_cells(line) for line in lines])
         for one in bad:
             remark("bad", str(one), style="bold red")
-    raise typer.Exit(1 if bad else 0)
+    raise Exit(1 if bad else 0)
 
 
 def _cells(line: Line) -> list[str]:
@@ -191,7 +188,7 @@ HOSTS_COLUMNS = ["host", "pending", "in flight", "pages", "delay", "because", "m
 
 def hosts(
     job: Job,
-    limit: Annotated[int, typer.Option(min=1, max=5000, help="Maximum number to show.")] = 20,
+    limit: Annotated[int, Option(min=1, max=5000, help="Maximum number to show.")] = 20,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,

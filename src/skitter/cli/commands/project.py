@@ -19,25 +19,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
 from skitter.cli.crawl import JobName
 from skitter.cli.flags import CRAWLING, Given, with_flags
+from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.output import emit_json, grid, pairs, say
 from skitter.errors import BadOption, UsageError
 from skitter.observe.report import duration, some
 from skitter.redact import redact, redact_service
 from skitter.settings import Config, check_job_name, resolve
-from skitter.settings.option import NO_LIMIT, Option, options_of
+from skitter.settings.option import NO_LIMIT, options_of
+from skitter.settings.option import Option as Setting
 from skitter.settings.sources import OPTIONS
 from skitter.spider import load_spider
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The spider's name, and its job's.")],
+    name: Annotated[str, Argument(metavar="NAME", help="The spider's name, and its job's.")],
     directory: Annotated[
-        Path, typer.Option("--dir", help="Where to write it.", show_default=False)
+        Path, Option("--dir", help="Where to write it.", show_default=False)
     ] = Path(),
     as_json: Json = False,
 ) -> None:
@@ -103,7 +104,7 @@ HIDDEN = "(hidden)"
 @with_flags(CRAWLING, settable=True)
 def config(
     target: Annotated[
-        str | None, typer.Argument(metavar="[SPIDER]", help="Include the settings of this spider.")
+        str | None, Argument(metavar="[SPIDER]", help="Include the settings of this spider.")
     ] = None,
     arguments: Arguments = None,
     job: JobName = None,
@@ -127,7 +128,7 @@ def config(
         grid(["setting", "value", "from"], rows)
 
 
-def _shown(one: Option, config: Config) -> Any:
+def _shown(one: Setting, config: Config) -> Any:
     """The value for JSON, with secrets masked."""
     value = getattr(getattr(config, one.table), one.name)
     if one.declared.secret and isinstance(value, dict):
@@ -213,14 +214,12 @@ BOUNDS = {
 
 
 def plan(
-    pages: Annotated[str, typer.Option(metavar="N", help="How many: 50000, 200K, 10M, 1B.")],
-    hosts: Annotated[int, typer.Option(min=1, help="Over how many hosts they are spread.")],
-    delay: Annotated[
-        float, typer.Option(min=0, help="Seconds between requests to one host.")
-    ] = 1.0,
-    seconds: Annotated[float, typer.Option(min=0.01, help="That a fetch takes.")] = 0.5,
+    pages: Annotated[str, Option(metavar="N", help="How many: 50000, 200K, 10M, 1B.")],
+    hosts: Annotated[int, Option(min=1, help="Over how many hosts they are spread.")],
+    delay: Annotated[float, Option(min=0, help="Seconds between requests to one host.")] = 1.0,
+    seconds: Annotated[float, Option(min=0.01, help="That a fetch takes.")] = 0.5,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="That you have; else as many as are worth it.")
+        int | None, Option(min=1, help="That you have; else as many as are worth it.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
-import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
+from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.show.output import emit_json, grid, print_progress, say
 from skitter.engine.departures import TooEarly
 from skitter.engine.proxies.routed import RoutedFetcher, open_routes
@@ -25,9 +25,7 @@ from skitter.model import Request
 from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 
-Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[PROXY...]", help="By name. Default: all.")
-]
+Names = Annotated[list[str] | None, Argument(metavar="[PROXY...]", help="By name. Default: all.")]
 #: Names for our address in the JSON of services that report it.
 ADDRESS, COUNTRY = ("ip", "query", "origin", "address"), ("country", "country_code", "countryCode")
 #: Columns of people's tables.
@@ -43,10 +41,10 @@ BRIEF = (
     "per 1,000",
     "problem",
 )
-group = typer.Typer(no_args_is_help=True, help="Test proxies, and see what they deliver and cost.")
+group = Group(help="Test proxies, and see what they deliver and cost.")
 
 
-@group.command("test")
+@group.add("test")
 def try_proxies(
     names: Names = None, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
@@ -61,12 +59,12 @@ def try_proxies(
     rows = on_server(settings(redis, directory), work)
     _show(rows, as_json)
     if any(row["problem"] for row in rows):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@group.command("stats")
+@group.add("stats")
 def stats(
-    domain: Annotated[str | None, typer.Option("--domain", help="Only this domain.")] = None,
+    domain: Annotated[str | None, Option("--domain", help="Only this domain.")] = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -96,10 +94,10 @@ def _brief(row: dict[str, Any]) -> dict[str, Any]:
     return {name: brief[name] for name in BRIEF if name in brief}
 
 
-@group.command("bench")
+@group.add("bench")
 def bench(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Pages to fetch.")],
-    times: Annotated[int, typer.Option(min=1, max=100, help="How often to fetch each.")] = 3,
+    urls: Annotated[list[str], Argument(metavar="URL...", help="Pages to fetch.")],
+    times: Annotated[int, Option(min=1, max=100, help="How often to fetch each.")] = 3,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -121,10 +119,10 @@ def bench(
         _show([_brief(row) for row in rows], as_json)
         say(f"recommended: {best}" if best else "no proxy delivered a page.")
     if not best:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@group.command("forget")
+@group.add("forget")
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
     """Forget what proxies have spent. Their budgets start over; without a name, everything learned
     about them is forgotten, too."""

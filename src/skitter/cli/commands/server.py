@@ -9,10 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import typer
 import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import out, remark
 from skitter.cli.show.output import answer, emit_json, pairs, print_progress, say
 from skitter.disk import free_space
@@ -33,12 +33,12 @@ LITTLE_BYTES = 8 * 2**20  # starting already writes a configuration, a log and a
 
 def up(
     directory: Directory = None,
-    port: Annotated[int | None, typer.Option(help="Also open this TCP port.")] = None,
+    port: Annotated[int | None, Option(help="Also open this TCP port.")] = None,
     bind: Annotated[
-        str, typer.Option(help="Address of that port. Any but loopback requires SKITTER_PASSWORD.")
+        str, Option(help="Address of that port. Any but loopback requires SKITTER_PASSWORD.")
     ] = "127.0.0.1",
     max_memory_mb: Annotated[
-        int | None, typer.Option(help="Memory limit; new URLs are refused beyond it.")
+        int | None, Option(help="Memory limit; new URLs are refused beyond it.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -77,7 +77,7 @@ def down(directory: Directory = None, as_json: Json = False) -> None:
 def trust_directory(
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="Default: .skitter", show_default=False),
+        Argument(metavar="DIR", help="Default: .skitter", show_default=False),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -114,7 +114,7 @@ def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = Fal
     else:
         _show(found)
     if found.problems:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def diagnose(where: Settings) -> Diagnosis:

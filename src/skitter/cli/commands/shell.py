@@ -14,12 +14,12 @@ from importlib.util import find_spec
 from typing import Annotated, Any
 
 import msgspec
-import typer
 import uvloop
 
 from skitter.cli.commands.one_page import Hop, Visit, visit
 from skitter.cli.common import Arguments, Json, pairs_of
 from skitter.cli.flags import FETCHING, Given, with_flags
+from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import emit_json, pairs, print_error, print_progress
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.redact import clean, redact, redact_request
@@ -34,14 +34,14 @@ SHOWN = 20
 TEXT_SHOWN = 400
 
 Url = Annotated[
-    str, typer.Argument(metavar="URL", help="A private address, or localhost, is allowed here.")
+    str, Argument(metavar="URL", help="A private address, or localhost, is allowed here.")
 ]
 SpiderFile = Annotated[
     str | None,
-    typer.Option("--spider", metavar="SPIDER", help="A file, file.py:name or package.module:name."),
+    Option("--spider", metavar="SPIDER", help="A file, file.py:name or package.module:name."),
 ]
 Handler = Annotated[
-    str | None, typer.Option("--handler", help="Handler to run. Default: the spider's default.")
+    str | None, Option("--handler", help="Handler to run. Default: the spider's default.")
 ]
 
 
@@ -54,15 +54,13 @@ def fetch(
     spider: SpiderFile = None,
     arguments: Arguments = None,
     handler: Handler = None,
-    body: Annotated[
-        bool, typer.Option("--body", help="Print only the body, byte for byte.")
-    ] = False,
-    headers: Annotated[bool, typer.Option("--headers", help="Show all response headers.")] = False,
+    body: Annotated[bool, Option("--body", help="Print only the body, byte for byte.")] = False,
+    headers: Annotated[bool, Option("--headers", help="Show all response headers.")] = False,
     render: Annotated[
-        bool, typer.Option("--render", help="Render it in a browser; needs skitter[browser].")
+        bool, Option("--render", help="Render it in a browser; needs skitter[browser].")
     ] = False,
     stages: Annotated[
-        bool, typer.Option("--stages", help="Show what each stage of a worker did with it.")
+        bool, Option("--stages", help="Show what each stage of a worker did with it.")
     ] = False,
     as_json: Json = False,
     *,
@@ -91,7 +89,7 @@ def fetch(
         pairs((name, clean(str(value))) for name, value in shown)
     if found.problem:
         print_error(clean(found.problem))
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _config(given: Given, spider: Spider | None) -> Config:

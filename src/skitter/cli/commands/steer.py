@@ -6,8 +6,6 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-import typer
-
 from skitter.cli.common import (
     Directory,
     Job,
@@ -20,6 +18,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
+from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.output import answer, emit_json, pairs, print_progress, say
 from skitter.errors import JobDamaged, JobMissing, UsageError, shorten
 from skitter.frontier.audit.why import look_at_host
@@ -73,11 +72,11 @@ def _spelled(changes: Mapping[str, object]) -> str:
 def create(
     job: Job,
     shards: Annotated[
-        int, typer.Option(help="Number of parts, which can be on different nodes of a cluster.")
+        int, Option(help="Number of parts, which can be on different nodes of a cluster.")
     ] = 1,
     bloom: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="URLS",
             help="Use a Bloom filter for this many URLs: less memory, but some new URLs are "
             "skipped as seen.",
@@ -85,7 +84,7 @@ def create(
     ] = None,
     error_rate: Annotated[
         float | None,
-        typer.Option(help="Share of new URLs that the Bloom filter may skip. Default: 0.0001."),
+        Option(help="Share of new URLs that the Bloom filter may skip. Default: 0.0001."),
     ] = None,
     redis: Redis = None,
     directory: Directory = None,
@@ -146,7 +145,7 @@ def purge(
     job: Job,
     yes: Yes = False,
     keep_rows: Annotated[
-        bool, typer.Option("--keep-rows", help="Leave the store of a CSV or Parquet output.")
+        bool, Option("--keep-rows", help="Leave the store of a CSV or Parquet output.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -192,9 +191,7 @@ def set_options(
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
-    look: Annotated[
-        bool, typer.Option("--preview", help="Only say what the changes would do.")
-    ] = False,
+    look: Annotated[bool, Option("--preview", help="Only say what the changes would do.")] = False,
     *,
     given: Given,
 ) -> None:
@@ -257,13 +254,13 @@ def _show_effects(effects: list[Effect], *, as_json: bool) -> None:
 @with_flags(OWN)
 def host(
     job: Job,
-    name: Annotated[str, typer.Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
+    name: Annotated[str, Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
     block: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Leave it alone for so many seconds; 0 ends that."),
+        Option(metavar="SECONDS", help="Leave it alone for so many seconds; 0 ends that."),
     ] = None,
     reset: Annotated[
-        bool, typer.Option("--reset", help="Forget its own limits, its pause and its refusals.")
+        bool, Option("--reset", help="Forget its own limits, its pause and its refusals.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.live import Live
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.console import out
 from skitter.cli.show.display import Screen, action_line, event_line, plain_line, top_view
 from skitter.cli.show.output import answer, emit_json, emit_line, print_progress, say
@@ -72,18 +72,14 @@ class Level(StrEnum):
 
 def logs(
     job: Job,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
-    ] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing new lines.")] = False,
     lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, help="Number of lines from the end.")
+        int, Option("--lines", "-n", min=0, help="Number of lines from the end.")
     ] = 50,
-    level: Annotated[Level, typer.Option(help="Minimum level.")] = Level.DEBUG,
-    worker: Annotated[
-        str | None, typer.Option(help="Only workers whose name contains this.")
-    ] = None,
+    level: Annotated[Level, Option(help="Minimum level.")] = Level.DEBUG,
+    worker: Annotated[str | None, Option(help="Only workers whose name contains this.")] = None,
     actions: Annotated[
-        bool, typer.Option("--actions", help="Show who changed the job instead: the action log.")
+        bool, Option("--actions", help="Show who changed the job instead: the action log.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -178,16 +174,12 @@ def scale(
     job: Job,
     workers: Annotated[
         str,
-        typer.Argument(
-            metavar="N|auto", help="Processes in all, or auto (by queue depth and CPU)."
-        ),
+        Argument(metavar="N|auto", help="Processes in all, or auto (by queue depth and CPU)."),
     ],
     per_machine: Annotated[
-        bool, typer.Option("--per-machine", help="N is for each machine, also those to come.")
+        bool, Option("--per-machine", help="N is for each machine, also those to come.")
     ] = False,
-    look: Annotated[
-        bool, typer.Option("--preview", help="Only say what would start and stop.")
-    ] = False,
+    look: Annotated[bool, Option("--preview", help="Only say what would start and stop.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -259,8 +251,8 @@ PLAIN_WIDTH = 200
 
 
 def top(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
+    job: Annotated[str | None, Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
+    once: Annotated[bool, Option("--once", help="Print once and exit.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,

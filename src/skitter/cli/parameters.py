@@ -1,0 +1,163 @@
+"""Click's commands, made from functions whose parameters are annotated.
+
+`limit: Annotated[int, Option(min=0, help="...")] = 20` is an option `--limit` for a whole number.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+import click
+from click.exceptions import Exit as Exit
+from click.shell_completion import CompletionItem
+
+#: Placeholders for values, by type.
+VALUES = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH"}
+
+
+class Parameter:
+    """What is written about a parameter beside its type and default."""
+
+    def __init__(
+        self,
+        *names: str,
+        help: str = "",
+        metavar: str | None = None,
+        min: float | None = None,
+        max: float | None = None,
+        show_default: bool = True,
+    ) -> None:
+        self.names = names
+        self.help = help
+        self.metavar = metavar
+        self.range = (min, max)
+        self.show_default = show_default
+
+
+class Option(Parameter):
+    """`--name`, or as it is named here."""
+
+
+class Argument(Parameter):
+    """A word without a name."""
+
+
+class _Argument(click.Argument):
+    def make_metavar(self, ctx: click.Context) -> str:
+        """By default, a metavar says itself whether the argument may be left out."""
+        name = super().make_metavar(ctx)
+        return name if self.required or name.startswith("[") else f"[{name}]"
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        name = self.metavar or self.make_metavar(ctx)
+        return name, f"{self.help or ''}{'  [required]' * self.required}"
+
+
+class Command(click.Command):
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [one.get_help_record(ctx) for one in self.params if isinstance(one, _Argument)]
+        if rows:
+            with formatter.section("Arguments"):
+                formatter.write_dl(rows)
+
+
+class Group(click.Group):
+    """Commands in the order in which they are declared."""
+
+    def __init__(self, *, help: str) -> None:
+        super().__init__(help=help, no_args_is_help=True)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def add(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Adds the function below as a command, and leaves it callable."""
+
+        def decorate(function: Callable[..., None]) -> Callable[..., None]:
+            self.add_command(command(function, name))
+            return function
+
+        return decorate
+
+
+def command(
+    function: Callable[..., None], name: str, *, settings: dict[str, Any] | None = None
+) -> click.Command:
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    made = [_made(each) for each in parameters]
+    convert = {one.name: how for one, how in made if how}
+
+    def call(**values: Any) -> None:
+        for key, how in convert.items():
+            values[key] = how(values[key])
+        function(**values)
+
+    return Command(
+        name,
+        callback=call,
+        params=[one for one, _ in made],
+        help=inspect.getdoc(function),
+        context_settings=settings,
+    )
+
+
+def _made(
+    parameter: inspect.Parameter,
+) -> tuple[click.Parameter, Callable[[Any], Any] | None]:
+    """Click's parameter, and what makes of its value one of the declared type."""
+    annotated, about = get_args(parameter.annotation)
+    kind = next((one for one in get_args(annotated) if one is not NoneType), annotated)
+    if get_origin(annotated) is list:
+        kind = annotated
+    is_list = get_origin(kind) is list
+    if is_list:
+        (kind,) = get_args(kind)
+    required = parameter.default is inspect.Parameter.empty
+    words: dict[str, Any] = {"type": _type(kind, about), "required": required, "help": about.help}
+    if not required:
+        words["default"] = parameter.default
+    words["metavar"] = about.metavar or VALUES.get(kind)
+    if kind is str:
+        words["shell_complete"] = _files
+    how: Callable[[Any], Any] | None = None
+    if is_list:
+        how = lambda values: list(values) or None  # noqa: E731
+    elif issubclass(kind, Enum):
+        if not required:
+            words["default"] = parameter.default.value
+        how = kind
+    if isinstance(about, Argument):
+        words["nargs"] = -1 if is_list else 1
+        return _Argument([parameter.name], **words), how
+    return _option(parameter.name, kind, about, words | {"multiple": is_list}), how
+
+
+def _option(name: str, kind: type, about: Option, words: dict[str, Any]) -> click.Option:
+    spelled = name.replace("_", "-")
+    if kind is bool:
+        words |= {"is_flag": True, "metavar": None, "type": None}
+    default = f"--{spelled}/--no-{spelled}" if kind is bool else f"--{spelled}"
+    names = about.names or (default,)
+    shows = about.show_default and words.get("default") != ""
+    return click.Option([name, *names], show_default=shows, **words)
+
+
+def _files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Text may be the name of a file; by default, click completes nothing."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def _type(kind: type, about: Parameter) -> Any:
+    if issubclass(kind, Enum):
+        return click.Choice([one.value for one in kind])
+    if kind is Path:
+        return click.Path(path_type=Path)
+    if about.range != (None, None):
+        kind_of: Any = click.IntRange if kind is int else click.FloatRange
+        return kind_of(*about.range)
+    return kind
