@@ -1,6 +1,10 @@
 """`skitter crawl` does what its help says."""
 
+import json
 import socket
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 from skitter.cli.crawl import PLAIN, plan_of
 from skitter.fetch.http import guard
@@ -46,3 +50,33 @@ def test_a_name_server_that_is_away_does_not_refuse_a_crawl(skitter, job, monkey
 
     assert "the name server does not answer: the crawl waits for it." in answer.err
     assert "stopped at --max-time 1 s; 1 URL left; run it again to continue" in answer.out
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+def test_each_format_of_the_same_urls_is_a_crawl_of_its_own(skitter, tmp_path, monkeypatch):
+    """Rows of two formats do not mix, and a second run adds none."""
+    (site := tmp_path / "site").mkdir()
+    menu = "<nav>Menu <a href=two.html>next</a></nav>"
+    (site / "index.html").write_text(f"{menu}<h1>Home</h1><p>Start</p>")
+    (site / "two.html").write_text("<h1>Two</h1>")
+    monkeypatch.chdir(tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        for more in 2 * [(), ("--format", "markdown")]:
+            answer = skitter("crawl", url, "--delay", "0", "-p", "1", *more)
+            assert answer.exit_code == 0, answer.err
+        server.shutdown()
+        thread.join()
+
+    files = [one.read_text().splitlines() for one in tmp_path.glob("*.jsonl")]
+    plain, written = sorted(([json.loads(line) for line in one] for one in files), key=str)
+    if "markdown" in plain[0]:
+        plain, written = written, plain
+    assert sorted(row["text"] for row in plain) == ["Menu next Home Start", "Two"]
+    assert sorted(row["markdown"] for row in written) == ["# Home\n\nStart", "# Two"]

@@ -183,6 +183,15 @@ def test_the_body_comes_as_it_is(shop):
     assert b"200 OK" in done.stderr
 
 
+def test_its_main_part_comes_as_markdown_alone(skitter, shop):
+    answer = skitter("fetch", "--markdown", f"{shop}/book/1")
+
+    assert (answer.exit_code, answer.out) == (0, "# One\n")
+    both = skitter("fetch", "--markdown", "--json", f"{shop}/book/1")
+    assert both.exit_code == 2
+    assert "--markdown and --json both write to standard output: choose one." in both.err
+
+
 def test_what_is_no_text_is_not_read_as_text(skitter, shop):
     answer = skitter("fetch", f"{shop}/raw")
 

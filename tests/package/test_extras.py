@@ -144,6 +144,10 @@ def keep_pages(installed: Installed) -> None:
     assert "3 pages" in told(installed.run("skitter", "archive", "list"))
 
 
+def print_markdown(installed: Installed) -> None:
+    assert "# " in told(installed.run("skitter", "fetch", "--markdown", installed.shop))
+
+
 FIRST: dict[str, Callable[[Installed], None]] = {
     "celery": start_a_worker,
     "scrapy": run_a_node,
@@ -154,6 +158,7 @@ FIRST: dict[str, Callable[[Installed], None]] = {
     "postgres": crawl_into_a_database_that_is_away,
     "parquet": crawl_into_a_parquet_file,
     "archive": keep_pages,
+    "content": print_markdown,
 }
 
 

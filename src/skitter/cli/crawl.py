@@ -37,6 +37,7 @@ from skitter.observe.logs import check_log
 from skitter.observe.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
+from skitter.spider.default import Format
 from skitter.urls import fingerprint, identify
 
 #: The spider of `skitter crawl`.
@@ -144,6 +145,9 @@ def crawl(
     files: Annotated[
         bool, Option("--files", help="Fetch PDFs, archives, pictures and media, too.")
     ] = False,
+    format: Annotated[
+        Format, Option("--format", help="What to store of a page; docs/howto/content.md.")
+    ] = Format.RAW_TEXT,
     job: Annotated[
         str | None, Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
@@ -160,7 +164,8 @@ def crawl(
 ) -> None:
     """Crawl without a spider, and store what every page says.
 
-    Each row has the url, title, text, links and status of a page. Run it again to resume. The
+    Each row has the url, title, text, links and status of a page. --format text leaves out menus
+    and footers; markdown, html and data take the place of the text. Run it again to resume. The
     exit code is 4 if URLs that look like a trap were held.
     """
     if rate is not None:
@@ -168,7 +173,10 @@ def crawl(
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
     derived = _job_name_of(urls)  # also says which URL is none
+    if format is not Format.RAW_TEXT:  # a crawl of its own: rows of two formats do not mix
+        derived = f"{derived}-{format}"
     arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap, "files": files}
+    arguments |= {"format": format.value}
     how: dict[str, Any] = {"fresh": fresh, "keep_rows": keep_rows, "as_json": as_json}
     how |= {"max_time_s": seconds_of("--max-time", max_time) if max_time else None}
     plan = plan_of(PLAIN, arguments, None, given, **how)

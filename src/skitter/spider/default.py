@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from skitter.fetch.html.markup import parse_html
 from skitter.settings import Limits, Politeness
 from skitter.spider.items import Rejected
+from skitter.spider.page.reading import library
 from skitter.spider.scope import Scope
 from skitter.spider.source import describe
 from skitter.spider.spider import Spider
@@ -18,10 +20,25 @@ if TYPE_CHECKING:
 
     from skitter.model import Request
     from skitter.spider.items import Item
-    from skitter.spider.page import Page
+    from skitter.spider.page import Handler, Page
 
 
-def default_spider(
+class Format(StrEnum):
+    """What a row says of a page."""
+
+    RAW_TEXT = "raw-text"  # all of its text, in one line
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    DATA = "data"
+
+    @property
+    def is_extra(self) -> bool:
+        """Whether it needs the library that reads pages."""
+        return self in (Format.TEXT, Format.MARKDOWN, Format.DATA)
+
+
+def default_spider(  # noqa: PLR0913 - by keyword
     name: str,
     seeds: Iterable[str],
     *,
@@ -29,9 +46,12 @@ def default_spider(
     politeness: Politeness | None = None,
     limits: Limits | None = None,
     sitemap: bool = False,
+    format: Format = Format.RAW_TEXT,
 ) -> Spider:
     """Follows every link in scope, by default to pages only; `limits.max_depth=0` fetches only the
     seeds."""
+    if format.is_extra:
+        library()  # say at once that it is missing
     spider = Spider(
         name,
         list(seeds),
@@ -41,32 +61,61 @@ def default_spider(
         item_per_page=True,
         sitemap=sitemap,
     )
-    spider.page(describe_page)
+    spider.page(_handler_of(format))
     return spider
 
 
-def crawl(name: str, urls: list[str], sitemap: bool = False, files: bool = False) -> Spider:
+def crawl(
+    name: str,
+    urls: list[str],
+    sitemap: bool = False,
+    files: bool = False,
+    format: str = Format.RAW_TEXT,
+) -> Spider:
     """The spider of `skitter crawl`; each of its processes creates it from these arguments."""
-    return default_spider(name, urls, scope=Scope(files=files), sitemap=sitemap)
+    scope = Scope(files=files)
+    return default_spider(name, urls, scope=scope, sitemap=sitemap, format=Format(format))
 
 
-def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
-    """The default handler."""
-    if not page.is_html:
-        text = page.text if page.content_type.startswith("text/") else ""
-        yield _describe(page, title=None, text=_collapse(text), links=[])
-        return
-    yield _describe_html(page, page.links(frames=True))
-    yield from page.follow_all(frames=True)
+def _handler_of(format: Format) -> Handler:
+    def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
+        links = page.links(frames=True) if page.is_html else []
+        yield _describe(page, format, links)
+        if page.is_html:
+            yield from page.follow_all(frames=True)
+
+    return describe_page
 
 
-def _describe_html(page: Page, links: list[str]) -> Item | Rejected:
+#: The default handler.
+describe_page: Final = _handler_of(Format.RAW_TEXT)
+
+
+def _describe(page: Page, format: Format, links: list[str]) -> Item | Rejected:
     """If the text cannot be read, the item is rejected; the links are still followed."""
     try:
-        return _describe(page, title=title_of(page), text=visible_text(page), links=links)
+        title = title_of(page) if page.is_html else None
+        return _row(page, title, said_by(page, format), links)
     except Exception as error:
-        known = _describe(page, title=None, text="", links=links)
+        known = _row(page, None, {"text": ""}, links)
         return Rejected(known, "text", f"its text could not be read: {describe(error)}")
+
+
+def said_by(page: Page, format: Format) -> dict[str, Any]:
+    """The fields of a row that say what is in the page."""
+    if format is Format.MARKDOWN:
+        return {"markdown": page.markdown()}
+    if format is Format.TEXT:
+        return {"text": page.main_text}
+    if format is Format.DATA:
+        data = page.data.as_dict()
+        return {"language": page.language, "published": page.published, "data": data}
+    is_text = page.is_html or page.content_type.startswith("text/")
+    if format is Format.HTML:
+        return {"html": page.text if is_text else ""}
+    if page.is_html:
+        return {"text": visible_text(page)}
+    return {"text": _collapse(page.text) if is_text else ""}
 
 
 def title_of(page: Page) -> str | None:
@@ -79,14 +128,8 @@ def title_of(page: Page) -> str | None:
     return next((_collapse(node.text()) for node in titles), None)
 
 
-def _describe(page: Page, *, title: str | None, text: str, links: list[str]) -> Item:
-    return {
-        "url": page.url,
-        "title": title,
-        "text": text,
-        "links": links,
-        "status": page.status,
-    }
+def _row(page: Page, title: str | None, said: dict[str, Any], links: list[str]) -> Item:
+    return {"url": page.url, "title": title, **said, "links": links, "status": page.status}
 
 
 def _ids(tags: str) -> frozenset[int]:

@@ -27,6 +27,7 @@ from skitter.settings import Config, resolve
 from skitter.spider import HandlerOutput, Spider, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.page import Page
+from skitter.spider.page.reading import library
 from skitter.spider.source import describe, source_line
 
 #: How much of each list is shown; --json has all.
@@ -55,6 +56,9 @@ def fetch(
     arguments: Arguments = None,
     handler: Handler = None,
     body: Annotated[bool, Option("--body", help="Print only the body, byte for byte.")] = False,
+    markdown: Annotated[
+        bool, Option("--markdown", help="Print only its main part, as Markdown; skitter[content].")
+    ] = False,
     headers: Annotated[bool, Option("--headers", help="Show all response headers.")] = False,
     render: Annotated[
         bool, Option("--render", help="Render it in a browser; needs skitter[browser].")
@@ -71,9 +75,13 @@ def fetch(
     With --spider, also show what its handler finds. The exit code is 1 if a worker would not
     complete the page: no answer, an error status, robots.txt, scope.
     """
-    if body and (as_json or stages):
-        other = "--json" if as_json else "--stages"
-        raise UsageError(f"--body and {other} both write to standard output: choose one.")
+    asked = {"--body": body, "--markdown": markdown, "--json": as_json, "--stages": stages}
+    printed = [name for name, is_asked in asked.items() if is_asked]
+    if len(printed) > 1 and (body or markdown):
+        one, other = printed[:2]
+        raise UsageError(f"{one} and {other} both write to standard output: choose one.")
+    if markdown:
+        library()  # before anything is fetched
     if handler and not spider:
         raise UsageError("--handler needs a spider: name its file with --spider.")
     loaded = load_spider(spider, pairs_of(arguments)) if spider else None
@@ -82,8 +90,8 @@ def fetch(
     )
     if as_json:
         emit_json(to_json(found, stages=stages))
-    elif body:
-        _write_body(found)
+    elif body or markdown:
+        _write_page(found, as_markdown=markdown)
     else:
         shown = stage_rows(found) if stages else rows(found, headers=headers)
         pairs((name, clean(str(value))) for name, value in shown)
@@ -96,11 +104,12 @@ def _config(given: Given, spider: Spider | None) -> Config:
     return resolve(given, spider=spider.tables if spider else None)
 
 
-def _write_body(found: Visit) -> None:
+def _write_page(found: Visit, *, as_markdown: bool) -> None:
     for hop in found.hops:
         print_progress(clean(f"{_status(hop)}  {redact(hop.request.url)}"))
-    if found.page is not None:
-        sys.stdout.buffer.write(found.page.body)
+    if (page := found.page) is not None:
+        shown = f"{page.markdown()}\n".encode(errors="replace") if as_markdown else page.body
+        sys.stdout.buffer.write(shown)
         sys.stdout.buffer.flush()
 
 

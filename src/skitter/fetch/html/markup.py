@@ -47,7 +47,7 @@ from typing import IO, TYPE_CHECKING, Final
 import selectolax
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
-from skitter.fetch.html.parser import HEADER, REFUSED, TAKEN, TIME_IS_UP
+from skitter.fetch.html.parser import HEADER, REFUSED, TAKEN, TIME_IS_UP, TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -178,7 +178,12 @@ _LIBRARY: Final = Path(selectolax.__file__).parents[1]
 
 def can_be_parsed(text: str) -> bool:
     """Whether parsing takes at most a second and some memory. Blocks that long."""
-    return _helper().can_be_parsed(text.encode(errors="replace"))
+    return _helper().can("parse", text.encode(errors="replace"))
+
+
+def can_be_read(text: str, what: str) -> bool:
+    """Whether a function of content.py stays within the same limits."""
+    return _helper().can(what, text.encode(errors="replace"))
 
 
 def thread() -> ThreadPoolExecutor:
@@ -194,20 +199,21 @@ class _Helper:
     _turn: Lock = field(default_factory=Lock)
     _process: subprocess.Popen[bytes] | None = None
 
-    def can_be_parsed(self, text: bytes) -> bool:
+    def can(self, what: str, text: bytes) -> bool:
+        asked = HEADER.pack(len(text), TRIALS.index(what)) + text
         with self._turn:
             # The helper may have been killed while idle; then a new one is asked.
-            answer = self._ask(text) or self._ask(text)
+            answer = self._ask(asked) or self._ask(asked)
         return answer == TAKEN
 
-    def _ask(self, text: bytes) -> bytes:
+    def _ask(self, asked: bytes) -> bytes:
         """The helper's answer; empty: none."""
         process = self._process = self._process or _start()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             until = time.monotonic() + LONGEST_S
-            is_sent = _send(process.stdin, HEADER.pack(len(text)) + text, until)
+            is_sent = _send(process.stdin, asked, until)
             is_answered = is_sent and _is_ready(process.stdout, select.POLLIN, until)
             answer = process.stdout.read(1) if is_answered else b""
         except BrokenPipeError:

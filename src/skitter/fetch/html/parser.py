@@ -1,7 +1,7 @@
 """The program that tries to parse pages: see markup.py. It imports nothing of Skitter.
 
-Input: the size of a page, then the page in UTF-8. Output for each: one byte. A page that takes too
-much memory is its last; one that takes too much time ends it, without an answer.
+Input: the size of a page and what to try, then the page in UTF-8. Output for each: one byte. A page
+that takes too much memory is its last; one that takes too much time ends it, without an answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-HEADER: Final = struct.Struct("<Q")
+HEADER: Final = struct.Struct("<QB")
+#: What to try: to parse the page, or a function of content.py.
+TRIALS: Final = (
+    "parse",
+    "main_text",
+    "markdown",
+    "whole_markdown",
+    "read_data",
+    "read_tables",
+    "read_language",
+    "read_published",
+)
 TAKEN, REFUSED = b"+", b"-"
 CPU_S: Final = 1.0
 #: What ends it after that time.
@@ -24,29 +35,39 @@ MEMORY_BYTES: Final = 128 * 2**20
 def serve(pages: BinaryIO, answers: BinaryIO) -> None:
     """Serve until the input ends, as it does when the calling process ends."""
     while len(header := pages.read(HEADER.size)) == HEADER.size:
-        size = HEADER.unpack(header)[0]
+        size, what = HEADER.unpack(header)
         page = pages.read(size)
         if len(page) < size:
             return
-        is_cheap = _parses(page)
+        is_cheap = _is_cheap(TRIALS[what], page)
         answers.write(TAKEN if is_cheap else REFUSED)
         answers.flush()
         if not is_cheap:
             return  # who knows in what state it is
 
 
-def _parses(page: bytes) -> bool:
-    from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
-
+def _is_cheap(what: str, page: bytes) -> bool:
     _limit_memory()
     signal.setitimer(signal.ITIMER_PROF, CPU_S)
     try:
-        LexborHTMLParser(page, options=int(LexborDocumentOptions.WO_EVENTS))
-    except (SelectolaxError, MemoryError):
+        _parse(page) if what == "parse" else _read(what, page)
+    except Exception:  # of either library, MemoryError among them
         return False
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     return True
+
+
+def _parse(page: bytes) -> None:
+    from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
+
+    LexborHTMLParser(page, options=int(LexborDocumentOptions.WO_EVENTS))
+
+
+def _read(what: str, page: bytes) -> None:
+    import content  # type: ignore[import-not-found]  # beside this file
+
+    getattr(content, what)(page.decode(), "https://example.com/")
 
 
 def _limit_memory() -> None:
@@ -65,5 +86,5 @@ if __name__ == "__main__":
     signal.signal(TIME_IS_UP, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {TIME_IS_UP})
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.path.append(sys.argv[1])
+    sys.path += [sys.argv[1], str(Path(__file__).parent)]
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -14,8 +14,9 @@ from selectolax.lexbor import LexborNode
 from skitter.errors import UsageError, shorten
 from skitter.fetch.html.encoding import encode_query
 from skitter.model import Request, Response, Visited
-from skitter.spider.page.document import Document, find_hrefs, href_of
+from skitter.spider.page.document import find_hrefs, href_of
 from skitter.spider.page.form import Form
+from skitter.spider.page.reading import Readable
 from skitter.spider.page.selectors import NoLink
 from skitter.urls import fingerprint, join, join_all
 
@@ -25,7 +26,7 @@ Link = str | LexborNode
 _LOG: Final = logging.getLogger("skitter.page")
 
 
-class Page(Document):
+class Page(Readable):
     """A response and its request."""
 
     __slots__ = ("_copies", "_links", "request", "session")

@@ -1,0 +1,86 @@
+"""Readable: what a document says, for handlers: its main part, its tables and its data.
+
+By a library that is an extra (fetch/html/content.py). Documents that are not certain to be cheap
+are tried by the helper first, as for parsing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skitter.extras import install
+from skitter.fetch.html.markup import can_be_read, is_plain
+from skitter.spider.page.document import Document
+from skitter.spider.page.selectors import LibraryMissing, TooComplex
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from skitter.fetch.html.content import Data
+    from skitter.model import Response
+
+
+def library() -> ModuleType:
+    """What reads pages. Raises LibraryMissing."""
+    try:
+        from skitter.fetch.html import content
+    except ImportError:
+        raise LibraryMissing(
+            f"the content of pages needs one more library: {install('content')}"
+        ) from None
+    return content
+
+
+class Readable(Document):
+    """A document and what it says. What is not HTML has no data, tables or date."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response)
+        self._found: dict[str, Any] = {}  # by the name of the function that found it
+
+    @property
+    def main_text(self) -> str:
+        """The text without menus, banners and footers: paragraphs, headings, lists, tables and code
+        are kept apart. Raises TooComplex."""
+        return str(self._read("main_text")) if self.is_html else self._plain()
+
+    def markdown(self, *, main: bool = True) -> str:
+        """The same as Markdown, with absolute links. `main=False`: menus and footers, too."""
+        if not self.is_html:
+            return self._plain()
+        return str(self._read("markdown" if main else "whole_markdown"))
+
+    @property
+    def data(self) -> Data:
+        """What it embeds for programs: `page.data.first("Product")`, `page.data.opengraph`."""
+        found: Data = self._read("read_data") if self.is_html else library().Data()
+        return found
+
+    def tables(self) -> list[list[dict[str, str]]]:
+        """The tables that have a header: of each, the rows as dicts by the names of its columns."""
+        return list(self._read("read_tables")) if self.is_html else []
+
+    @property
+    def language(self) -> str | None:
+        """As declared by the page, else by its headers: `en`, `pt-br`."""
+        found = self._read("read_language") if self.is_html else None
+        by_header: str | None = library().language_of(self.header("content-language"))
+        return found or by_header
+
+    @property
+    def published(self) -> str | None:
+        """The day of publication, such as 2026-11-18, if the page declares one."""
+        return self._read("read_published") if self.is_html else None
+
+    def _plain(self) -> str:
+        return self.text if self.content_type.startswith("text/") else ""
+
+    def _read(self, what: str) -> Any:
+        if what not in self._found:
+            read = getattr(library(), what)
+            if not is_plain(self.text) and not can_be_read(self.text, what):
+                raise TooComplex(self, "its content takes too much time or memory to find")
+            self._found[what] = read(self.text, self.base)
+        return self._found[what]
