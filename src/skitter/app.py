@@ -14,6 +14,7 @@ from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachab
 from skitter.frontier.control import operator_options, release_options, replaced
 from skitter.frontier.jobs import create_job, open_job
 from skitter.frontier.records.health import keep_thresholds
+from skitter.frontier.sites.learned import free_handled
 from skitter.frontier.transport.connection import Server, connect
 from skitter.frontier.transport.sync import in_thread
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
@@ -132,6 +133,7 @@ async def open_crawl(
     frontier = await create_job(server, job, options=options, layout=layout)
     await release_options(frontier, [one.option.name for one in overruled if one.flag_wins])
     await keep_thresholds(frontier, config.quality)
+    await free_handled(frontier, spider.handlers)  # else no Celery worker would be sent for them
     return frontier, overruled
 
 

@@ -360,6 +360,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
     trapped: int = 0  # held because their shape's budget is spent
+    unhandled: int = 0  # held because no worker has their handler
     looks: int = 0  # shapes among those that get another look when nothing else is left
     revisits: int = 0  # done, and to be revisited
     due: int = 0  # revisits that are due

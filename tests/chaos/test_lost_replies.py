@@ -141,7 +141,7 @@ async def _tell_of_the_web(
     await tell(await call("end_login", ["c:a", b"1"], **session, reason="", rest_ms=5))
     await tell(await call("note_sessions", [encode({"name": "a.test/", "fields": ["c:b", "2"]})]))
     await tell(await call("trap", [lease.fingerprint, lease.token, 7, 0]))
-    await tell(await call("free_trapped", at_most=2))
+    await tell(await call("free_trapped", at_most=2, handler=""))
     await tell(await call("refuse", ["7", "scope", b"x", "8", "robots", b"y"], keep=4))
     await tell(await call("next_round", due_ms="5", next_ms="9", missed=0))
     again = [Request(url=url) for url in pages(0, 50, hosts=HOSTS)]

@@ -99,6 +99,23 @@ def test_what_is_held_ends_the_report_and_has_an_exit_code(capsys, monkeypatch, 
     assert report_of(went, Written("j.db", exit_code=3)).exit_code == 3
 
 
+def test_pages_that_wait_for_a_handler_are_named_and_have_an_exit_code(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    before = Stats(job="j", state=State.RUNNING)
+    after = replace(before, seen=9, done=5, crawled=True, unhandled=4)
+    went = CrawlResult(before, after, 1.0, over=True, unhandled={"book": 3, "shelf": 1})
+
+    report = report_of(went, Written("j.db"))
+    show_report(report, hints=True)
+
+    assert report.end == "finished, except 4 URLs for a handler that no worker has"
+    assert report.exit_code == 4
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "held     4 URLs for handler 'book' and 1 other, which no worker has; they are fetched "
+        "when a spider that has it runs on this job"
+    )
+
+
 def test_a_page_that_died_with_its_workers_is_named_and_fails_the_run(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     before = Stats(job="j", state=State.RUNNING)

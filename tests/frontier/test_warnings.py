@@ -103,6 +103,11 @@ DOWN = msgspec.structs.replace(LOADER, note="the database does not answer")
         (sight(WORKER, last_page_at=9_000.0, delay_s=600.0), [], ""),  # its host is that slow
         (sight(WORKER, last_page_at=0, counts={"pending": 0, "leased": 0, "delayed": 5}), [], ""),
         (
+            sight(WORKER, counts={"unhandled": 2}, unhandled=["book", "shelf"]),
+            ["no handler"],
+            "2 URLs wait: no worker has handler 'book', 'shelf'",
+        ),
+        (
             sight(LOADER, nodes=[facts(), facts(last_write_ok=False)]),
             ["server full", "no workers"],
             "the server cannot write to its disk",

@@ -48,7 +48,7 @@ CALLS: Any = {
     ),
     "next_round": lambda t: ([], {"due_ms": "5", "next_ms": "9", "missed": 0}),
     "trap": lambda t: ([("1", t, 7, 0), ("2", "nonsense", 7, 0), ("3", t, 8, 0)], {}),
-    "free_trapped": lambda t: ([], {"at_most": 2}),
+    "free_trapped": lambda t: ([], {"at_most": 2, "handler": ""}),
     "reclaim": lambda t: (
         [("1", t), ("2", "nonsense"), ("3", t)],
         {"seen": 1, "alone": 0, "why": ""},

@@ -18,6 +18,7 @@ async def test_every_state_is_counted(raw, clock):
         "pending": 3,
         "delayed": 1,
         "trapped": 0,
+        "unhandled": 0,
         "looks": 0,
         "revisits": 0,
         "due": 0,

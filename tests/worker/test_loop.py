@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from attempts import attempts_of
 from chaos.rig import until
 from conftest import rude
+from skitter.app import open_crawl
 from skitter.cli.child import run_to_the_end
 from skitter.crawl.printed import Output
 from skitter.embedded import running, start, stop
@@ -25,16 +27,19 @@ from skitter.engine.parts import WorkerOptions
 from skitter.engine.pulse import rss_mb
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.http.fetcher import StaticFetcher
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.why import why
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.frontier.records.health import find_warnings
 from skitter.frontier.records.schedule import Schedule, read_schedule, set_schedule
+from skitter.frontier.sites.learned import free_trapped, hold_unhandled, unhandled
 from skitter.frontier.transport.connection import connect
-from skitter.frontier.workers import read_log, take_back
+from skitter.frontier.workers import live_workers, read_log, take_back
 from skitter.model import Request
 from skitter.observe.logs import ClusterLog
-from skitter.settings import Politeness
+from skitter.settings import Politeness, resolve
 from skitter.spider import Spider
 from waiting import until_async
 
@@ -455,6 +460,8 @@ async def test_pages_for_a_handler_that_only_others_have_go_to_them(frontier, mo
     assert (stats.done, stats.dead, stats.pending + stats.delayed + stats.leased) == (0, 0, 20)
     [said] = await find_warnings(frontier, stats)
     assert said == "worker: no worker has handler 'book': its pages wait"
+    [heart] = await live_workers(frontier)
+    assert re.fullmatch("w [0-9a-f]{7}", heart.spider)
 
     other = await open_job(frontier.server, frontier.job)
     new = make_worker(other, fetcher)
@@ -469,14 +476,49 @@ async def test_pages_for_a_handler_that_only_others_have_go_to_them(frontier, mo
     assert len(told) == 1
 
 
-async def test_in_a_run_that_has_to_end_a_handler_that_nobody_has_is_a_dead_letter_in_the_end(
+async def test_pages_for_a_handler_that_nobody_has_are_held_until_a_worker_has_it(
     frontier, monkeypatch
 ):
     monkeypatch.setattr(leases, "PATIENCE_S", 0.2)
     monkeypatch.setattr(leases, "NOWHERE_S", 0.05)
+    urls = [f"https://a.test/{n}" for n in range(5)]
+    await frontier.add([Request(url=url, handler="book") for url in urls])
+    await frontier.add([Request(url=QUICK)])
+    fetcher = StaticFetcher(dict.fromkeys([*urls, QUICK], b"page"))
+
+    await make_worker(frontier, fetcher).run()  # it ends, though pages are left
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.unhandled, stats.trapped) == (1, 0, 5, 0)
+    assert stats.crawled
+    assert await unhandled(frontier) == {"book": 5}
+    assert (await audit(frontier)).clean
+    said = await why(frontier, urls[0])
+    assert (said.state, said.because[0][:29]) == ("unhandled", "no worker has handler 'book':")
+    await free_trapped(frontier)  # as after a change of the budget of shapes
+    assert (await frontier.stats()).unhandled == 5
+
+    new = make_worker(await open_job(frontier.server, frontier.job), fetcher)
+    new.attempts.spider.page(book)
+    await new.run()
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.unhandled) == (6, 0, 0)
+    assert (await audit(frontier)).clean
+
+
+async def test_a_run_with_the_handler_queues_what_waited_for_it(frontier):
+    """Celery sends pumps for pages that are queued, and none for pages that are held."""
     await frontier.add([Request(url=QUICK, handler="book")])
+    await hold_unhandled(frontier, (await frontier.lease(1, ttl_s=60)).leases)
+    spider = Spider("books")
+    config = resolve({}, job=frontier.job, spider=spider.tables)
+    spider.page(describe)
 
-    await make_worker(frontier, SlowFetcher()).run()
+    await open_crawl(frontier.server, frontier.job, spider, config)
+    assert (await frontier.stats()).unhandled == 1
+    spider.page(book)
+    await open_crawl(frontier.server, frontier.job, spider, config)
 
-    [letter] = [one async for one in dead_letters(frontier)]
-    assert "has no handler 'book'" in letter.reason
+    stats = await frontier.stats()
+    assert (stats.unhandled, stats.pending) == (0, 1)

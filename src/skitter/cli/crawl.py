@@ -103,7 +103,8 @@ def run(
     """Crawl with a spider: workers, a loader and a live display.
 
     Run it again to resume. With --engine celery, Celery workers fetch the pages, and --workers is
-    the number of pumps. The exit code is 4 if URLs that look like a trap were held.
+    the number of pumps. The exit code is 4 if URLs were held: they look like a trap, or no worker
+    has their handler.
     """
     if engine is Engine.CELERY and (limit_mb := given.get("workers.max_memory_mb")):
         raise UsageError(

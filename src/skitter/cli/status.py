@@ -173,6 +173,12 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "URL",
             f"held, as many of their shape are done: `skitter why {job} URL` says more",
         ),
+        (
+            "unhandled",
+            stats.unhandled,
+            "URL",
+            f"held, as no worker has their handler: run a spider that has it on {job}",
+        ),
         ("dropped", stats.dropped, "dead letter", "removed"),
         ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),
     )

@@ -19,7 +19,7 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.frontier.dead import unfetched
 from skitter.frontier.jobs import is_fed, open_job, purge_job
 from skitter.frontier.records.health import find_bad, read_handled
-from skitter.frontier.sites.learned import held_shapes
+from skitter.frontier.sites.learned import held_shapes, unhandled
 from skitter.model import State, Stats
 from skitter.observe.report import CrawlResult, Written, some
 from skitter.redact import redact, shown
@@ -94,6 +94,7 @@ class Crawl:
             on_empty=self.plan.config.quality.on_empty,
             # While others are left, these only wait for their turn.
             held={} if stats.remaining or stats.looks else await held_shapes(frontier),
+            unhandled=await unhandled(frontier) if stats.unhandled else {},
             shape_budget=limits.shape_budget,
         )
 

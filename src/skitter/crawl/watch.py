@@ -23,6 +23,7 @@ from skitter.frontier.records.health import (
 )
 from skitter.frontier.records.metrics import read_counts
 from skitter.frontier.sites.hosts import Bound, Survey, eta_s, survey_hosts
+from skitter.frontier.sites.learned import unhandled
 from skitter.frontier.transport.connection import Server, ServerFacts, inspect
 from skitter.frontier.workers import (
     FETCHING,
@@ -132,6 +133,7 @@ class Watcher(msgspec.Struct):
             known.spent = await read_counts(frontier)
             known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
             known.nodes = await inspect(frontier.server)
+            known.unhandled = [*await unhandled(frontier)] if stats.unhandled else []
             known.sink = await find_sink(frontier) if stats.items else ""
             known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
         if self.log_lines:
@@ -220,6 +222,7 @@ class _Known(msgspec.Struct):
     notes: list[str] = msgspec.field(default_factory=list)
     nodes: list[ServerFacts] = msgspec.field(default_factory=list)
     sink: str = ""
+    unhandled: list[str] = msgspec.field(default_factory=list)
     oldest_item_at: float | None = None
     rates: Rates = msgspec.field(default_factory=Rates)
     log: deque[Event] = msgspec.field(default_factory=deque)
@@ -242,6 +245,7 @@ class _Known(msgspec.Struct):
             oldest_item_at=self.oldest_item_at if stats.items else None,
             delay_s=self.hosts.bound.delay_s if self.hosts.bound else 0.0,
             machines=machines,
+            unhandled=self.unhandled,
         )
 
     @property

@@ -9,8 +9,8 @@ for one, taken in await reclaim(frontier, dead): ...
 
 Pages for a handler that this worker does not have, as while a new version is being deployed.
 
-They go back to the queue, for workers that have it. If none has, they wait: for as long as the
-worker stays, or for a minute in a run that has to end. Then the attempt fails, with the reason.
+They go back to the queue, for workers that have it. If none has for a while, they are held, counted
+as `unhandled`, until a worker comes that has it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.frontier.sites.learned import free_handled, hold_unhandled
 from skitter.frontier.workers import live_workers, take_back
 from skitter.model import Ended, Failure
+from skitter.observe.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -101,7 +103,8 @@ async def reclaim(frontier: Frontier, dead: Iterable[Heartbeat]) -> list[tuple[H
 
 #: How long a page is left to the others.
 ELSEWHERE_S, NOWHERE_S = 1.0, 5.0
-PATIENCE_S = 60.0
+#: Somebody who has the handler may only be restarting.
+PATIENCE_S = 10.0
 LOOK_S = 2.0  # heartbeats come as often
 
 
@@ -112,7 +115,6 @@ class Strays:
     frontier: Frontier
     spider: Spider
     log: Callable[[str, str], None]  # level, text
-    stays: bool = False  # however long it takes
     _since: dict[str, float] = field(default_factory=dict)  # handler -> since when nobody has it
     _elsewhere: frozenset[str] = frozenset()  # handlers of live workers
     _looked_at: float = -math.inf
@@ -131,13 +133,23 @@ class Strays:
         await self._look()
         for name in {name for _, name in strays}:
             self._note(name)
-        back = [lease for lease, name in strays if self._may_wait(name)]
-        for after_s in (ELSEWHERE_S, NOWHERE_S):
-            some = [one for one in back if self._after_s(one) == after_s]
-            with suppress(SkitterError):  # then the leases expire
-                await self.frontier.release(some, after_s=after_s)
-        gone = {lease.fingerprint for lease in back}
+        with suppress(SkitterError):  # then the leases expire
+            for after_s in (ELSEWHERE_S, NOWHERE_S):
+                back = [lease for lease, name in strays if self._after_s(name) == after_s]
+                await self.frontier.release(back, after_s=after_s)
+            held = [lease for lease, name in strays if self._after_s(name) is None]
+            await hold_unhandled(self.frontier, held)
+        gone = {lease.fingerprint for lease, _ in strays}
         return [lease for lease in leases if lease.fingerprint not in gone]
+
+    async def tend(self) -> int:
+        """Queue what waited for a handler that this worker has. Returns how many."""
+        if self._since:
+            await self._look()
+        freed = await free_handled(self.frontier, self.spider.handlers)
+        if freed:
+            self.log("info", f"{some(freed, 'page')} waited for a handler that this worker has")
+        return freed
 
     def _missing(self, lease: Lease) -> str:
         try:
@@ -162,13 +174,11 @@ class Strays:
         self._since[name] = time.monotonic()
         who = "they go to workers that have it"
         if name not in self._elsewhere:
-            who = f"no worker has it, so they wait{'' if self.stays else f' {PATIENCE_S:.0f} s'}"
+            who = "no worker has it, so they wait until one has"
         self.log("warning", f"pages for handler {name!r}, which this worker does not have: {who}")
 
-    def _may_wait(self, name: str) -> bool:
-        if name in self._elsewhere or self.stays:
-            return True
-        return time.monotonic() - self._since[name] < PATIENCE_S
-
-    def _after_s(self, lease: Lease) -> float:
-        return ELSEWHERE_S if lease.request.handler in self._elsewhere else NOWHERE_S
+    def _after_s(self, name: str) -> float | None:
+        """When to offer its pages again; None: when a worker has it."""
+        if name in self._elsewhere:
+            return ELSEWHERE_S
+        return NOWHERE_S if time.monotonic() - self._since[name] < PATIENCE_S else None

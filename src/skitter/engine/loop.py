@@ -22,6 +22,7 @@ from skitter.frontier.workers import Vitals
 from skitter.model import Lane, State
 from skitter.observe.report import some
 from skitter.spider.seeding import begin_due_round, tell_round
+from skitter.spider.source import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -37,6 +38,7 @@ FEED_S = 0.2
 SCHEDULE_S = 1.0
 MEMORY_S = 0.5
 STATS_S = 5.0
+TEND_S = 10.0
 MANY = 2**31
 #: Results that wait to be sent. With more, a worker leases nothing: a server too slow to take them
 #: would have them wait in memory, and until their leases expire.
@@ -55,7 +57,7 @@ class Worker:
     delivery: Delivery
     logbook: ClusterLog
     options: WorkerOptions = field(default_factory=WorkerOptions)
-    strays: Strays | None = None  # of an earlier one in this process
+    strays: Strays = None  # type: ignore[assignment]  # of an earlier one in this process
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,8 +76,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         if self.strays is None:
-            spider, stays = self.attempts.spider, self.options.keep_alive
-            self.strays = Strays(self.frontier, spider, self.logbook, stays=stays)
+            self.strays = Strays(self.frontier, self.attempts.spider, self.logbook)
 
     @property
     def name(self) -> str:
@@ -102,6 +103,8 @@ class Worker:
                 self.logbook("debug" if again else "info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self._deliver, pulse.run, self._extend, self._feed))
+                await self._tend_strays()
+                helpers.append(self._start(self._keep_tending))
                 helpers.append(self._start(Stalls(partial(self.logbook, "warning")).run))
                 if self.options.keep_alive:
                     helpers.append(self._start(self._watch_schedule))
@@ -217,8 +220,7 @@ class Worker:
         ttl_s = self.options.lease_in_s(lane)
         while True:
             leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane, in_company=True)
-            worthy = await self.attempts.admit(leased.leases)
-            worthy = await self.strays.without(worthy) if self.strays else worthy
+            worthy = await self.attempts.admit(await self.strays.without(leased.leases))
             if worthy or not leased.leases or self._stop.is_set():
                 return leased, worthy
 
@@ -255,6 +257,8 @@ class Worker:
             async with asyncio.timeout(STATS_S if self.frontier.layout.shards > 1 else None):
                 stats = await self.frontier.stats()
                 await look_again(self.frontier, stats)
+                if stats.unhandled and await self._tend_strays():
+                    return False
             return stats.crawled and not self.options.keep_alive
         except TimeoutError:
             return False
@@ -262,6 +266,16 @@ class Worker:
             if not (error.retryable or self.options.keep_alive):
                 raise
             return False  # the server is away: unknown
+
+    async def _tend_strays(self) -> int:
+        with suppress(SkitterError):
+            return await self.strays.tend()
+        return 0
+
+    async def _keep_tending(self) -> None:
+        while True:
+            await asyncio.sleep(TEND_S)
+            await self._tend_strays()
 
     def _begin(self, lease: Lease) -> None:
         self._busy[lease.request.lane] += 1
@@ -458,12 +472,13 @@ class Worker:
             also=self.delivery.report,
             began=self.delivery.tally.began,
             handlers=tuple(sorted(self.attempts.spider.handlers)),
+            spider=version_of(self.attempts.spider),
         )
 
     def _vitals(self) -> Vitals:
         tally = self.delivery.tally
-        note = self.strays.note if self.strays else ""
-        return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active), note=note)
+        active, note = len(self._active), self.strays.note
+        return Vitals(pages=tally.pages, errors=tally.errors, active=active, note=note)
 
 
 def _of_lane(leases: list[Lease], lane: Lane) -> list[Lease]:

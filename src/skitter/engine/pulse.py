@@ -65,6 +65,7 @@ class Pulse:
     also: Callable[[Frontier], Awaitable[None]] | None = None  # what else to report
     began: float = field(default_factory=time.monotonic)
     handlers: tuple[str, ...] = ()
+    spider: str = ""
     _started_at: float = 0.0
     _beating: asyncio.Task[None] | None = None
 
@@ -109,6 +110,7 @@ class Pulse:
                 at=now,
                 memory_mb=memory_mb(),
                 handlers=self.handlers,
+                spider=self.spider,
                 **msgspec.structs.asdict(self.vitals()),
             ),
         )

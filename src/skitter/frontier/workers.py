@@ -121,6 +121,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     at: float
     memory_mb: float = 0.0
     handlers: tuple[str, ...] = ()  # of its spider
+    spider: str = ""  # its name and version: spider/source.py
 
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:

@@ -60,6 +60,7 @@ class CrawlResult(msgspec.Struct, frozen=True):
     empty: bool = False  # a spider that yields items handled pages, and stored nothing
     on_empty: str = "fail"
     held: dict[str, int] = msgspec.field(default_factory=dict)  # URLs that are held, by shape
+    unhandled: dict[str, int] = msgspec.field(default_factory=dict)  # by handler that is missing
     shape_budget: int | None = None
 
     @property
@@ -119,6 +120,7 @@ class Report:
     kept_out: dict[str, int]  # links not followed, by kind: robots, scope, ...
     files: int  # links to files that `crawl` does not fetch without --files
     held: dict[str, int]  # URLs that look like a trap, by shape, most first
+    unhandled: dict[str, int]  # URLs for a handler that no worker has, by its name, most first
     shape_budget: int | None
     refused: int  # times a link was beyond max_depth, or found while the job was draining
     items: ItemCount  # rows of the output; `report.items()` reads them back
@@ -160,6 +162,7 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         kept_out={kind: n for kind, n in stats.kept_out.items() if kind != "file"},
         files=stats.kept_out.get("file", 0),
         held=result.held,
+        unhandled=result.unhandled,
         shape_budget=result.shape_budget,
         refused=stats.refused,
         items=ItemCount(stats.stored - result.lost if written.rows is None else written.rows),
@@ -174,8 +177,12 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         items_waiting=stats.items,
         out=written.out,
         store=written.store,
-        exit_code=_exit_code(result, max_dead) or written.exit_code or HELD * bool(result.held),
+        exit_code=_exit_code(result, max_dead) or written.exit_code or _held_code(result),
     )
+
+
+def _held_code(result: CrawlResult) -> int:
+    return HELD if result.held or result.unhandled else 0
 
 
 def _exit_code(result: CrawlResult, max_dead: int | None) -> int:
@@ -246,6 +253,9 @@ def _but(result: CrawlResult) -> str:
     stats = result.after
     if stats.shelved:
         return f", except {some(stats.shelved, 'URL')} beyond max_pages_per_host"
+    if result.unhandled:
+        waiting = some(sum(result.unhandled.values()), "URL")
+        return f", except {waiting} for a handler that no worker has"
     held = sum(result.held.values())
     return f", except {some(held, 'URL')} that {'is' if held == 1 else 'are'} held" * bool(held)
 

@@ -11,12 +11,14 @@ alone. Without the source, nothing is.
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib
 import inspect
 import linecache
 import sysconfig
 import textwrap
 import traceback
+from contextlib import suppress
 from functools import cache
 from itertools import dropwhile
 from pathlib import Path
@@ -216,3 +218,16 @@ def _is_item(value: ast.expr, names: frozenset[str], known: dict[str, Any]) -> b
 def _is_follow(value: ast.expr) -> bool:
     called = value.func if isinstance(value, ast.Call) else None
     return isinstance(called, ast.Attribute) and called.attr in _FOLLOWS
+
+
+def version_of(spider: Spider) -> str:
+    """Its name and a digest of the files of its handlers: the same for workers of one version."""
+    files = set[str]()
+    for handler in spider.handlers.values():
+        with suppress(TypeError):  # not written in a file
+            files.add(inspect.getsourcefile(inspect.unwrap(handler)) or "")
+    digest = hashlib.sha256()
+    for name in sorted(files, key=lambda one: Path(one).name):
+        with suppress(OSError):
+            digest.update(Path(name).read_bytes())
+    return f"{spider.name} {digest.hexdigest()[:7]}" if files else spider.name

@@ -96,7 +96,7 @@ def _cells(one: HostPoliteness) -> Iterator[object]:
 
 
 #: States that most jobs do not have: shown if they do.
-RARE = ("trapped", "excluded", "dropped")
+RARE = ("trapped", "unhandled", "excluded", "dropped")
 
 
 def audit_job(

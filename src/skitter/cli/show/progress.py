@@ -199,6 +199,8 @@ def show_report(report: Report, *, hints: bool) -> None:
         _show_reasons(report.dead_reasons)
     if report.vanished:
         say(f"{'lost':<9}{_vanished(report, hints=hints)}")
+    if report.unhandled:
+        say(f"{'held':<9}{_unhandled(report, hints=hints)}")
     if report.held:
         say(f"{'held':<9}{_held(report, hints=hints)}")
 
@@ -249,6 +251,14 @@ def _held(report: Report, *, hints: bool) -> str:
         return held
     more = f"`skitter set {report.job} --shape-budget {10 * report.shape_budget}`"
     return f"{held}, which may have no end; to fetch ten times as many, {more} and run it again"
+
+
+def _unhandled(report: Report, *, hints: bool) -> str:
+    first, *others = report.unhandled
+    names = f"{first!r}" + f" and {some(len(others), 'other')}" * bool(others)
+    held = f"{some(sum(report.unhandled.values()), 'URL')} for handler {names}, which no worker has"
+    again = "; they are fetched when a spider that has it runs on this job"
+    return held + again * hints
 
 
 def _vanished(report: Report, *, hints: bool) -> str:

@@ -85,12 +85,18 @@ class AuditReport:
             self.problems.add(Problem(subject, says))
 
 
-STATES = ("pending", "delayed", "trapped", "leased", "done", "dead", "excluded", "dropped")
+STATES = (
+    *("pending", "delayed", "trapped", "unhandled", "leased"),
+    *("done", "dead", "excluded", "dropped"),
+)
 
 
 def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
     """A request is in one state, with its own body and what that state needs."""
-    places = ("queued", "delayed", "trapped", "leased", "dead", "excluded", "resting")
+    places = (
+        *("queued", "delayed", "trapped", "unhandled", "leased"),
+        *("dead", "excluded", "resting"),
+    )
     states = [name for name in places if getattr(facts, name)]
     if len(states) > 1:
         yield f"is in several states: {', '.join(states)}"

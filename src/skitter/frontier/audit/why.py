@@ -99,7 +99,8 @@ class Explanation:
     canonical: str
     fingerprint: str
     host: str
-    state: str  # unknown, refused, pending, delayed, trapped, leased, done, dead, excluded
+    #: unknown, refused, pending, delayed, trapped, unhandled, leased, done, dead, excluded
+    state: str
     because: list[str] = field(default_factory=list)
     method: str | None = None
     found_on: str | None = None
@@ -203,6 +204,7 @@ async def _explain(
             *_same_page(url, canonical, request),
             *(_outcome(done) if done else _standing(facts, now_s)),
             *(_trapped(facts, frontier.job) if facts.trapped else []),
+            *(_unhandled(facts, frontier.job) if facts.unhandled else []),
             *_next_visit(facts, now_s),
             *_gone(facts, options),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
@@ -288,7 +290,7 @@ def _depth_of(request: Request, facts: RequestFacts) -> int:
 def state_of(facts: RequestFacts) -> str:
     if facts.queued:
         return "pending"
-    for state in ("delayed", "trapped", "leased", "dead", "excluded"):
+    for state in ("delayed", "trapped", "unhandled", "leased", "dead", "excluded"):
         if getattr(facts, state):
             return state
     return "done" if facts.seen else "unknown"
@@ -318,7 +320,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
             f"it is excluded since {moment(facts.excluded_since)}: {error}",
             "it comes back when `skitter set` changes that option",
         ]
-    if facts.trapped:
+    if facts.trapped or facts.unhandled:
         return []
     if not facts.seen:
         return ["it was never pushed, and no handler found it"]
@@ -357,6 +359,14 @@ def _trapped(facts: RequestFacts, job: str) -> list[str]:
         f"it is held because many pages like {shape} are done: it comes last, or never if there "
         "are ten times too many",
         f"for more of them, raise the budget: `skitter set {job} --shape-budget 10000`, or none",
+    ]
+
+
+def _unhandled(facts: RequestFacts, job: str) -> list[str]:
+    name = facts.request.handler if facts.request else None
+    return [
+        f"no worker has handler {name!r}: it waits for one that has",
+        f"start one with a spider that has it: `skitter worker SPIDER --job {job}`",
     ]
 
 

@@ -11,10 +11,10 @@ KEYS   stats    hash   counters
        dead     zset
        hosts    hash
        items    stream
-REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, leased, dead,
-       excluded, hosts, bodies, holders, items, reopened (pages whose links have to be offered again),
-       revisits (pages to visit again), due (those to visit now), looks (shapes that await a last
-       look) and every counter
+REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, unhandled
+       (held, as no worker has their handler), leased, dead, excluded, hosts, bodies, holders, items,
+       reopened (pages whose links have to be offered again), revisits (pages to visit again), due
+       (those to visit now), looks (shapes that await a last look) and every counter
 COST   O(1)
 ]]
 --@include limits counters depth revisit shapes excluded
@@ -23,7 +23,8 @@ local reply = {
   limits.state,
   'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
   'delayed', redis.call('ZCARD', delayed),
-  'trapped', redis.call('ZCARD', trapped),
+  'trapped', redis.call('ZCOUNT', trapped, 0, '+inf'),
+  'unhandled', redis.call('ZCOUNT', trapped, '-inf', '(0'),
   'leased', redis.call('ZCARD', lease),
   'dead', redis.call('ZCARD', dead) - excluded,
   'excluded', excluded,

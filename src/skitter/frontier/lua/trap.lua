@@ -1,11 +1,12 @@
 --[[
 trap: decide which leases may be fetched, by the budgets of their URL shapes. The others end here:
-their requests are held until the shape has yielded enough, or until nothing else is left.
+their requests are held until the shape has yielded enough, or until nothing else is left. Those for
+a handler that no worker has are held until a worker has it.
 
 FLAGS  allow-oom
 EACH   fp       text
        token    text
-       number   int    of the shape: shapes.py
+       number   int    of the shape (patterns.py); below 0: of a handler that no worker has
        moment_ms int   its host's turn that it was leased in; a held request gives the turn back
 REPLY  ints   per lease: 1 (fetch it), 0 (held) or LOST; and how many further pages of its shape may
        be fetched without asking
@@ -26,15 +27,21 @@ local function trust(entry, number, room)
   return ahead
 end
 
+local function hold(claim, number)
+  held[#held + 1] = claim
+  redis.call('ZADD', trapped, number, claim.fp)
+  give_turn_back(claim.host, tonumber(ARGV[claim.at + 3]))
+  return 0, 0
+end
+
 local function judge(claim)
-  local entry, number = shape(claim.host, tonumber(ARGV[claim.at + 2]))
+  local asked = tonumber(ARGV[claim.at + 2])
+  if asked < 0 then return hold(claim, asked) end
+  local entry, number = shape(claim.host, asked)
   local room = grow(entry)
   if room <= 0 then
-    held[#held + 1] = claim
-    redis.call('ZADD', trapped, number, claim.fp)
     await_look(claim.host, number, entry)
-    give_turn_back(claim.host, tonumber(ARGV[claim.at + 3]))
-    return 0, 0
+    return hold(claim, number)
   end
   entry[1] = entry[1] + 1
   admitted[#admitted + 1], admitted[#admitted + 2] = claim.fp, number

@@ -125,7 +125,10 @@ _HISTOGRAMS: Final = (
     ("load_duration_seconds", "load", "Storing a batch of items.", WORK_BOUNDS),
     ("browser_duration_seconds", "browser", "Rendering a page in a browser.", FETCH_BOUNDS),
 )
-_DEPTHS: Final = ("pending", "delayed", "leased", "dead", "excluded", "shelved", "trapped")
+_DEPTHS: Final = (
+    *("pending", "delayed", "leased", "dead", "excluded", "shelved"),
+    *("trapped", "unhandled"),
+)
 
 
 class _Job(NamedTuple):

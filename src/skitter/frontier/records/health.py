@@ -168,7 +168,9 @@ STUCK_S = 600.0
 #: Items that wait longer than this wait for somebody.
 UNLOADED_S = 60.0
 
-TroubleKind = Literal["server full", "no workers", "output away", "stuck", "machine lost"]
+TroubleKind = Literal[
+    "server full", "no workers", "output away", "stuck", "no handler", "machine lost"
+]
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,12 +193,28 @@ class Sight(NamedTuple):
     oldest_item_at: float | None = None
     delay_s: float = 0.0  # of the slowest host
     machines: Sequence[Machine] = ()
+    unhandled: Sequence[str] = ()  # handlers that pages wait for, and no worker has
 
 
 def find_troubles(sight: Sight, directory: Path | None = None) -> list[Trouble]:
     """Pure."""
     found = (_full(sight, directory), _no_workers(sight), _output_away(sight), _stuck(sight))
-    return [*(one for one in found if one), *_lost(sight)]
+    return [*(one for one in found if one), *_no_handler(sight), *_lost(sight)]
+
+
+def _no_handler(sight: Sight) -> list[Trouble]:
+    stats = sight.stats
+    if not stats.unhandled:
+        return []
+    names = ", ".join(map(repr, sight.unhandled[:3])) or "of an earlier spider"
+    waiting = f"{some(stats.unhandled, 'URL')} {'waits' if stats.unhandled == 1 else 'wait'}"
+    return [
+        Trouble(
+            kind="no handler",
+            says=f"{waiting}: no worker has handler {names}",
+            command=f"skitter worker SPIDER --job {stats.job}",
+        )
+    ]
 
 
 def _lost(sight: Sight) -> list[Trouble]:

@@ -57,7 +57,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     depth: str  # links from a seed; empty: unknown
     has_outlinks: bool
     reopenable: float | None  # the limit above which its links are offered again
-    shape: float | None  # the number of its shape, if it is held as a trap
+    shape: float | None  # if it is held: the number of its shape; below 0: of its handler
     on_probation: bool  # it uses the budget of its shape
     visited_again_at: float | None  # it is done, and will be visited again
 
@@ -84,7 +84,12 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trapped(self) -> bool:
-        return self.shape is not None
+        return self.shape is not None and self.shape >= 0
+
+    @property
+    def unhandled(self) -> bool:
+        """No worker has its handler."""
+        return self.shape is not None and self.shape < 0
 
 
 async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[RequestFacts]:

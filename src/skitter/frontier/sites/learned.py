@@ -8,6 +8,8 @@ Which shapes of URLs need a browser: counts by the whole fleet of pages that wer
 
 Traps: each shape of URLs has a budget, which decides whether a lease may be fetched.
 
+Pages for a handler that no worker has are held among them, until a worker has it.
+
 docs/howto/traps.md is for users; docs/adr/0051-what-is-beyond-goes-last.md explains why.
 """
 
@@ -20,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import msgspec
 
 from skitter.frontier.sites.facts import open_body
-from skitter.frontier.transport.wire import clip, ms, scatter, side_by_side
+from skitter.frontier.transport.wire import clip, ms, scatter, side_by_side, with_scores
 from skitter.patterns import number_of, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.shard import Shard
@@ -214,7 +216,7 @@ async def held_shapes(frontier: Frontier) -> dict[str, int]:
     """How many URLs are held, by shape, most first."""
     found = Counter[str]()
     for shard in frontier.shards:
-        left = await shard.command("ZCARD", "trapped")
+        left = await shard.command("ZCOUNT", "trapped", 0, "+inf")
         for member in await shard.command("ZRANGE", "looks", 0, MAX_NAMED - 1) if left else ():
             number, _, host = member.decode("utf-8", "replace").partition(" ")
             of_it = ("trapped", number, number)
@@ -236,12 +238,67 @@ def _name_of(record: bytes | None, host: str, number: int) -> str:
 
 
 async def free_trapped(frontier: Frontier) -> int:
-    """Make all held URLs pending again, in small steps. Returns how many."""
+    """Make all URLs in traps pending again, in small steps. Returns how many."""
+    return await _free(frontier, 0, "+inf")
 
+
+async def _free(frontier: Frontier, least: int, most: int | str, handler: str = "") -> int:
     async def free(shard: Shard) -> int:
-        left = total = await shard.command("ZCARD", "trapped")
+        left = total = await shard.command("ZCOUNT", "trapped", least, most)
         while left > 0:  # no more than there were: those over budget are held again
-            left -= await shard.free_trapped(at_most=min(left, FREE_AT_ONCE)) or left
+            some = min(left, FREE_AT_ONCE)
+            left -= await shard.free_trapped(at_most=some, handler=handler) or left
         return int(total)
 
     return sum(await side_by_side(free(shard) for shard in frontier.shards))
+
+
+# --- pages for a handler that no worker has -------------------------------------------------------
+
+
+def handler_number(name: str) -> int:
+    """By which the frontier knows a handler, among the numbers of shapes."""
+    return -1 - number_of(name)
+
+
+async def hold_unhandled(frontier: Frontier, leases: Sequence[Lease]) -> None:
+    """End the leases: their requests wait until a worker has their handlers."""
+    await ask_permits(
+        frontier, [(one, handler_number(one.request.handler or "")) for one in leases]
+    )
+
+
+async def unhandled(frontier: Frontier) -> dict[str, int]:
+    """How many URLs wait for a worker with their handler, by its name, most first."""
+    found = Counter[str]()
+    for shard in frontier.shards:
+        above = "-inf"
+        for _ in range(MAX_NAMED):
+            row = await shard.command(
+                "ZRANGEBYSCORE", "trapped", above, "(0", "WITHSCORES", "LIMIT", 0, 1
+            )
+            if not row:
+                break
+            [(first, at)] = with_scores(row)
+            score = int(float(at))
+            record = await shard.command("HGET", "task", first)
+            request = open_body(record)[2] if record else None
+            name = request.handler if request else None
+            found[name or "?"] += await shard.command("ZCOUNT", "trapped", score, score)
+            above = f"({score}"
+    return dict(found.most_common())
+
+
+async def free_handled(frontier: Frontier, handlers: Collection[str]) -> int:
+    """Make pending what waits for one of these handlers. Returns how many."""
+    if not await _has_unhandled(frontier):
+        return 0
+    numbers = [handler_number(name) for name in await unhandled(frontier) if name in handlers]
+    return sum([await _free(frontier, number, number, str(number)) for number in numbers])
+
+
+async def _has_unhandled(frontier: Frontier) -> bool:
+    counts = await side_by_side(
+        shard.command("ZCOUNT", "trapped", "-inf", "(0") for shard in frontier.shards
+    )
+    return any(counts)

@@ -82,7 +82,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "hash", "host -> msgpack: shape of URLs -> pages, doublings of its budget, credit"
     ),
     "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
-    "trapped": KeySpec("zset", "fingerprint -> shape: held because its shape's budget is spent"),
+    "trapped": KeySpec(
+        "zset", "fingerprint -> shape whose budget is spent; below 0: handler that no worker has"
+    ),
     "looks": KeySpec("zset", "shape and host -> how many were held at the last look; -1: a trap"),
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
     "webhooks": KeySpec(

@@ -132,6 +132,7 @@ class Verbs:
         self,
         *,
         at_most: int,
+        handler: Text,
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...

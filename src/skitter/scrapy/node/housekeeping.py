@@ -73,7 +73,7 @@ async def remove_if_last(frontier: Frontier) -> None:
     it."""
     stats = await frontier.stats()
     # A cancelled job is done too; shelved and trapped requests wait for a higher limit.
-    if stats.remaining or stats.shelved or stats.trapped or not is_done(stats):
+    if stats.remaining or stats.shelved or stats.trapped or stats.unhandled or not is_done(stats):
         return
     if others := await others_at_work(frontier):
         logger.info(

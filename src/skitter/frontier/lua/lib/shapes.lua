@@ -17,7 +17,7 @@ KEYS   shapes   hash   host -> msgpack: shape -> { pages, doublings, credit, 0, 
                        meaning of the fifth, which is never more than its pages, are of an earlier
                        release.)
        probation hash  fingerprint of a lease -> shape whose budget it uses
-       trapped   zset  fingerprint -> shape
+       trapped   zset  fingerprint -> shape; below 0: a handler that no worker has
        looks    zset   `number host` of a shape -> inf: they will; -1: it is a trap. (Any other
                        number is from an earlier release: they will.)
 ]]

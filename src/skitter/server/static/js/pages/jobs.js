@@ -85,7 +85,7 @@ export class JobsPage extends Page {
 }
 
 const ORDER = ["running", "draining", "paused", "cancelled", "finished"];
-const WORST = ["server full", "no workers", "output away", "stuck", "machine lost"];
+const WORST = ["server full", "no workers", "output away", "stuck", "no handler", "machine lost"];
 
 /** Jobs in trouble, the worst kind first; then by what they do. */
 function worstFirst(a, b) {
@@ -118,6 +118,6 @@ function short(value, tone = null) {
     return h("span", { title: count(value), class: tone }, compact(value));
 }
 
-function shareKey({ done, pending, leased, delayed, dead, trapped, excluded, shelved }) {
-    return [done, pending, leased, delayed, dead, trapped, excluded, shelved].join(" ");
+function shareKey({ done, pending, leased, delayed, dead, trapped, unhandled, excluded, shelved }) {
+    return [done, pending, leased, delayed, dead, trapped, unhandled, excluded, shelved].join(" ");
 }

@@ -14,6 +14,7 @@ const TONES = {
     pending: "info",
     delayed: "warn",
     trapped: "warn",
+    unhandled: "warn",
     refused: "warn",
     excluded: "warn",
 };

@@ -37,6 +37,7 @@ export class WorkersPage extends Page {
             { label: "Name", kind: "name", value: (row) => row.name },
             { label: "Kind", value: (row) => row.kind },
             { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
+            { label: "Spider", value: (row) => row.spider ?? "" },
             ofFetching("Pages", "pages"),
             ofFetching("Errors", "errors"),
             ofFetching("In flight", "active"),

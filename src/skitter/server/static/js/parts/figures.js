@@ -27,6 +27,7 @@ const FIGURES = [
     ["skipped", "Pages skipped"],
     ["shelved", "Shelved"],
     ["trapped", "Held as traps"],
+    ["unhandled", "Held for want of a handler"],
     ["looks", "Shapes to recheck"],
     ["dropped", "Dead letters dropped"],
     ["capped", "Pages capped"],

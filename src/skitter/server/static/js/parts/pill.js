@@ -24,6 +24,6 @@ export function showTrouble(pill, troubles) {
     pill.hidden = !troubles.length;
     setText(pill, troubles[0]?.kind);
     set(pill, "title", troubles[0]?.says);
-    set(pill, "data-tone", troubles[0]?.kind === "machine lost" ? "warn" : "bad");
+    set(pill, "data-tone", ["machine lost", "no handler"].includes(troubles[0]?.kind) ? "warn" : "bad");
     return pill;
 }

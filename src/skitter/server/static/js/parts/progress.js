@@ -12,6 +12,7 @@ const PARTS = [
     ["pending", "pending", ({ pending, shelved }) => Math.max(0, pending - (shelved ?? 0))],
     ["shelved", "over their host's budget", ({ shelved }) => shelved ?? 0],
     ["trapped", "held as a trap", ({ trapped }) => trapped ?? 0],
+    ["unhandled", "held: no worker has the handler", ({ unhandled }) => unhandled ?? 0],
     ["excluded", "excluded", ({ excluded }) => excluded ?? 0],
 ];
 const ALWAYS = 5;

@@ -181,7 +181,7 @@ export function stuckCard(view, job) {
 function trouble({ state, pending, delayed, leased, troubles, silent_workers: silent, dead, done }) {
     const isOpen = state === "running" || state === "draining";
     const isIdle = !(pending || delayed || leased);
-    if (troubles?.length) return [troubles[0].kind === "machine lost" ? "Partly" : "Yes", troubles[0].says, "bad"];
+    if (troubles?.length) return [["machine lost", "no handler"].includes(troubles[0].kind) ? "Partly" : "Yes", troubles[0].says, "bad"];
     if (silent) return ["Partly", `${some(silent, "worker")} fell silent`, "bad"];
     if (dead > done) return ["Partly", "more URLs were given up than done", "bad"];
     if (!isOpen) return ["No", `the job is ${state}`, null];
