@@ -112,3 +112,15 @@ def test_scale_says_that_nodes_are_started_elsewhere(open_shop, make_cluster):
     said = cluster.skitter("scale", cluster.job, "3").stdout
 
     assert "Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself." in said
+
+
+def test_a_fed_spider_waits_while_its_feed_is_empty(open_shop, make_cluster, until):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    node = cluster.run_odd("fed", MAX_IDLE_TIME_BEFORE_CLOSE=2)
+    until(lambda: "scrapy node started" in node.log)
+    cluster.push(f"{shop.url}?1")
+
+    assert node.finish() == "finished"
+    assert node.stat("item_scraped_count") == 1
+    assert "Traceback" not in node.log

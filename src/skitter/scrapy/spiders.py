@@ -113,10 +113,11 @@ class RedisMixin:
     def spider_idle(self) -> None:
         """Close only after the whole cluster has been idle for max_idle_time."""
         scheduler = self._scheduler
-        if isinstance(scheduler, LocalScheduler):
+        if scheduler is not None and not isinstance(scheduler, Scheduler):
             return  # a command that does not crawl
         self.schedule_next_requests()
-        idle_s = scheduler.mailbox.idle_s if scheduler else time.monotonic() - self._busy_at
+        # By identity: a scheduler has a length, and is false when nothing is ready.
+        idle_s = time.monotonic() - self._busy_at if scheduler is None else scheduler.mailbox.idle_s
         if not self.max_idle_time or idle_s < self.max_idle_time:
             raise DontCloseSpider
 
