@@ -38,6 +38,7 @@ MENU = {
         "howto/traps",
         "howto/quality",
         "howto/archive",
+        "howto/content",
         "howto/test",
         "howto/login",
         "howto/browser",
