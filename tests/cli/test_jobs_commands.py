@@ -539,3 +539,15 @@ def test_what_was_adopted_names_the_keys_that_are_kept(skitter, job, server_url)
 
     assert adopted.exit_code == 0, adopted.err
     assert f"The counts agree. Kept: {job}:dupefilter:adopted." in adopted.out
+
+
+def test_a_queue_of_ones_own_is_adopted(skitter, job, server_url):
+    missing = skitter("adopt", "redis", "--job", job)
+    assert missing.exit_code == 2
+    assert "--queue KEY" in missing.err
+    with Redis.from_url(server_url) as client:
+        client.zadd(f"{job}:own", {"https://a.example/": 1, "nonsense": 2})
+    adopted = skitter("adopt", "redis", "--job", job, "--queue", f"{job}:own", "--lowest-first")
+    assert adopted.exit_code == 1, adopted.err
+    assert "1 queued, 0 known, 1 dead letters" in adopted.out
+    assert f"skitter dead list {job}" in adopted.out

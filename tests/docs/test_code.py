@@ -237,6 +237,19 @@ def leave_a_queue_of_scrapy_redis(terminal):
         client.sadd("books:dupefilter", "0" * 40)
 
 
+def leave_a_queue_of_ones_own(terminal):
+    forget_products(terminal)
+    pages = [f"https://example.com/{n}" for n in range(4)]
+    with Redis(unix_socket_path=str(terminal.server / "valkey.sock")) as client:
+        client.hset("products:running", pages[0], 1)
+        client.zadd("products:queue", {pages[1]: 1, pages[2]: 2})
+        client.sadd("products:seen", *pages)
+
+
+def forget_products(terminal):
+    terminal.skitter("purge", "products", "--yes")
+
+
 def lead_into_a_trap(terminal):
     """A budget of one page, and two pages of a calendar that were found on each other."""
     terminal.skitter("set", "books", "--shape-budget", "1")
@@ -288,7 +301,8 @@ READY: dict[str, Callable[[Terminal], None]] = {
     r"skitter run books.py -s politeness.per": forget_books,  # which cannot change
     r"skitter run books.py --job books --redis redis\+cluster": forget_books,
     r"skitter schedule watch": schedule_books,  # the page has removed it
-    r"skitter adopt": leave_a_queue_of_scrapy_redis,
+    r"skitter adopt redis": leave_a_queue_of_ones_own,
+    r"skitter adopt scrapy": leave_a_queue_of_scrapy_redis,
     r"skitter why books https://shop.example/calendar": lead_into_a_trap,
     r"skitter proxy test": configure_two_routes,
     r"skitter serve .*--tls-cert": make_a_certificate,

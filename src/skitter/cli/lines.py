@@ -16,7 +16,7 @@ LINES = {
     "export": "Copy a job's rows from its database into a file.",
     "archive": "Show and read the pages that a crawl has kept.",
     "replay": "Run a spider on kept pages, without the web.",
-    "adopt": "Take over the queue and dupefilter of a scrapy-redis spider.",
+    "adopt": "Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.",
     "push": "Add URLs to a job, which is created if needed.",
     "status": "Show how many URLs are pending, leased, done and dead.",
     "rejected": "Show items that do not fit their type or cannot be stored.",

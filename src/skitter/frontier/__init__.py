@@ -10,6 +10,7 @@ Mercator's front and back queues as server structures, and one Lua script per ve
 Each request is in exactly one of these states; `skitter.frontier.audit` checks it.
 
 absent       Shards that are away: those that answer do not wait for them
+adoption     Take over a home-made queue on Redis: keys that hold the URLs to fetch, and those seen
 audit/       Checks that every URL of a job is accounted for, and explains where one is and why
 completions  Completions, the links of finished pages, and pages that offer theirs again
 control      Steer a job while it runs: its state, its limits, its hosts

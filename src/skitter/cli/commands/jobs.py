@@ -35,6 +35,7 @@ from skitter.urls import identify
 
 if TYPE_CHECKING:
     from skitter.scrapy.requests.adopt import Adopted, Adoption
+    from skitter.settings import Settings
 
 
 BATCH = 2000
@@ -257,8 +258,20 @@ TrustPickle = Annotated[
 
 
 def adopt(
-    whose: Annotated[str, Argument(metavar="scrapy-redis", help="Whose queue to take.")],
-    spider: Annotated[str, Option(help="The spider's name: the keys begin with it.")],
+    whose: Annotated[
+        str, Argument(metavar="WHOSE", help="scrapy-redis, or redis: a queue of your own.")
+    ],
+    spider: Annotated[
+        str | None, Option(help="scrapy-redis: the spider's name: the keys begin with it.")
+    ] = None,
+    queue: Annotated[
+        list[str] | None,
+        Option(help="redis: a key with URLs to fetch or in flight. Repeatable."),
+    ] = None,
+    seen: Annotated[str | None, Option(help="redis: the key with all URLs ever queued.")] = None,
+    lowest_first: Annotated[
+        bool, Option("--lowest-first", help="redis: the lowest score came first.")
+    ] = False,
     job: Annotated[
         str | None, Option(help="The job's name. Default: the spider's.", show_default=False)
     ] = None,
@@ -274,14 +287,19 @@ def adopt(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Take over the queue and dupefilter of a scrapy-redis spider.
+    """Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.
 
     Stop its nodes first. The counts are verified, and the old keys are kept, with :adopted at
     their end. The exit code is 1 if some requests could not be read: they become dead letters,
     and their pages do not count as seen.
     """
+    if whose == "redis":
+        _adopt_own(job, queue, seen, lowest_first, settings(redis, directory), as_json)
+        return
     if whose != "scrapy-redis":
-        raise UsageError(f"cannot adopt from {whose!r}: only from scrapy-redis.")
+        raise UsageError(f"cannot adopt from {whose!r}: only from scrapy-redis or redis.")
+    if spider is None:
+        raise UsageError("which spider? Name it: `skitter adopt scrapy-redis --spider NAME`.")
     from skitter.scrapy.requests.adopt import Adoption
     from skitter.scrapy.requests.adopt import adopt as take_over
 
@@ -300,6 +318,41 @@ def adopt(
     else:
         _show(result, adoption)
     if result.dead or result.unreadable:
+        raise Exit(1)
+
+
+def _adopt_own(
+    job: str | None,
+    queues: list[str] | None,
+    seen: str | None,
+    lowest_first: bool,
+    where: Settings,
+    as_json: bool,
+) -> None:
+    from skitter.frontier.adoption import HomeMade, take_over
+
+    if not job or not queues:
+        raise UsageError(
+            "name the job and the keys: `skitter adopt redis --job JOB --queue KEY [--seen KEY]`."
+        )
+    keys = HomeMade(job=job, queues=queues, seen=seen, lowest_first=lowest_first)
+    result = on_server(where, lambda server: take_over(server, keys))
+    if as_json:
+        emit_json(result)
+    else:
+        known, before = f"{result.known:,} known", f"{result.seen - result.remembered:,} known"
+        pairs(
+            [
+                ("job", job),
+                ("queue", f"{result.entries:,} found"),
+                ("", f"{result.queued:,} queued, {known}, {result.dead:,} dead letters"),
+                ("seen", f"{result.seen:,} found"),
+                ("", f"{result.remembered:,} remembered as done, {before}"),
+            ]
+        )
+        say("The keys are kept, with :adopted at the end of their names.")
+    if result.dead:
+        say(f"What is not a request is a dead letter: skitter dead list {job}.")
         raise Exit(1)
 
 

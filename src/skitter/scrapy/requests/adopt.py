@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skitter.errors import FrontierError, InfrastructureError, UsageError
+from skitter.errors import FrontierError, UsageError
+from skitter.frontier.adoption import members_of, rename
 from skitter.frontier.feed import bury_messages
 from skitter.frontier.identities import SCRAPY_REDIS, scrapy_redis_identity
 from skitter.frontier.jobs import create_job, note_fingerprinter
@@ -87,11 +88,11 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
     await note_fingerprinter(frontier, SCRAPY_REDIS)
     before = (await frontier.stats()).seen
     result, died = Adopted(job=adoption.job), set[str]()
-    for key in await _rename(server, adoption.requests_key):
+    for key in await rename(server, adoption.requests_key):
         async for entries in _entries(server, key):
             died |= await _adopt_entries(frontier, entries, result, adoption)
-    for key in await _rename(server, adoption.dupefilter_key):
-        async for members in _members(server, key):
+    for key in await rename(server, adoption.dupefilter_key):
+        async for members in members_of(server, key):
             await _adopt_members(frontier, members, result, died)
     await _verify(frontier, before, result)
     return result
@@ -120,19 +121,6 @@ async def _check_keys(server: Server, adoption: Adoption) -> None:
         )
 
 
-async def _rename(server: Server, key: str) -> list[str]:
-    """The renamed key, and the original if scrapy-redis nodes have recreated it since. Another
-    adoption may run at the same time: never replaces the key that it renamed."""
-    adopted = f"{key}:adopted"
-    if await server.command("EXISTS", key):
-        try:
-            await server.command("RENAMENX", key, adopted)
-        except InfrastructureError as error:
-            if "no such key" not in str(error):  # else the other one has just renamed it
-                raise
-    return [one for one in (adopted, key) if await server.command("EXISTS", one)]
-
-
 async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, int]]]:
     """Entries with their priorities, in the order scrapy-redis would pop them."""
     kind = (await server.command("TYPE", key)).decode()
@@ -153,15 +141,6 @@ async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, 
 def _priority(score: Any) -> int:
     """The negated score of scrapy-redis, which may be infinite."""
     return round(max(-MAX_PRIORITY, min(MAX_PRIORITY, -float(score))))
-
-
-async def _members(server: Server, key: str) -> AsyncIterator[list[bytes]]:
-    cursor: Any = b"0"
-    while True:
-        cursor, page = await server.command("SSCAN", key, cursor, "COUNT", STEP)
-        yield page
-        if int(cursor) == 0:
-            return
 
 
 async def _check_readable(server: Server, key: str, adoption: Adoption) -> None:
