@@ -23,7 +23,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format docs pictures site bench size chaos package constraints clean
+.PHONY: help install demo test quick check format docs pictures site bench size chaos versions package constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy, htt
 
 size: $(STAMP) ## Measure the source: lines by room, names, what a page crosses
 	@$(BIN)/python scripts/size.py
+
+versions: $(STAMP) ## Run the tests of the Celery engine with other releases: VERSIONS='5.6.3 5.7.0'
+	@$(BIN)/python scripts/celery_versions.py $(or $(VERSIONS),5.6.3 5.7.0)
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages chaos
