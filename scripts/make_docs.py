@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
@@ -16,8 +15,7 @@ from textwrap import fill
 
 import skitter
 from skitter import errors, settings
-from skitter.cli.group import all_commands
-from skitter.cli.main import PANELS
+from skitter.cli.menu import all_commands
 from skitter.engine.stages import HOOKS, STAGES, Stage
 from skitter.frontier.records.exposition import PREFIX, families
 from skitter.frontier.transport.keys import (
@@ -207,7 +205,7 @@ def cli_page() -> str:
         "`--dir` (or `SKITTER_DIR`); commands that print data take `--json`. Data goes to stdout, "
         "everything else to stderr.\n",
     ]
-    for path, command in _commands(all_commands(PANELS), "skitter"):
+    for path, command in _commands(all_commands(), "skitter"):
         parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")
         needs_server = any(one.name == "redis" for one in command.params)
         for one in command.params:
@@ -231,16 +229,6 @@ def _commands(command: object, path: str) -> Iterator[tuple[str, object]]:
         return
     for name, child in children.items():
         yield from _commands(child, f"{path} {name}")
-
-
-def menu_lines() -> str:
-    """The first paragraph of each command's help, so that the menu imports none of them."""
-    group = all_commands(PANELS)
-    rows = "".join(
-        f'    "{name}": {json.dumps(_first(child.help), ensure_ascii=False)},\n'
-        for name, child in group.commands.items()  # type: ignore[attr-defined]
-    )
-    return f'"""Made by `make docs` from the commands; edit those."""\n\nLINES = {{\n{rows}}}\n'
 
 
 def _first(text: str | None) -> str:
@@ -385,7 +373,6 @@ PAGES = {
     "api.md": api_reference,
     "python.md": python_page,
     "../../src/skitter/frontier/transport/verbs.pyi": verbs_stub,
-    "../../src/skitter/cli/lines.py": menu_lines,
     **room_indexes(),
     "scrapy.md": scrapy_page,
     "keys.md": keys_page,

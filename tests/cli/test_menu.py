@@ -10,8 +10,7 @@ import pytest
 
 import skitter as package
 from needs import need
-from skitter.cli.group import ELSEWHERE
-from skitter.cli.main import PANELS
+from skitter.cli.menu import ELSEWHERE, PANELS
 
 
 def test_without_arguments_the_menu_is_shown(skitter):

@@ -1,59 +1,12 @@
-"""`skitter status` reads plain words itself; click reads the rest."""
+"""Tables and lines are the same with and without a terminal."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
-from skitter.cli import status
-from skitter.cli.group import Menu
-from skitter.cli.main import PANELS
 from skitter.cli.show import output
-
-
-def test_it_knows_the_options_that_click_knows():
-    command: Any = Menu(PANELS).get_command(None, "status")
-    options = {
-        word: (one.name, not one.is_flag)
-        for one in command.params
-        if one.param_type_name == "option"
-        for word in one.opts
-    }
-
-    left_to_click = {"--watch", "-w", "--every"}
-    assert {word: it for word, it in options.items() if word not in left_to_click} == (
-        status._OPTIONS
-    )
-    assert left_to_click < options.keys()
-
-
-@pytest.mark.parametrize(
-    "words", [(), ("JOB",), ("JOB", "--json"), ("--json",), ("JOB", "-w", "--help")]
-)
-def test_the_answer_is_the_same_whoever_reads_the_words(skitter, job, monkeypatch, words):
-    skitter("push", job, "https://a.test/")
-    words = [job if word == "JOB" else word for word in words]
-    quick = skitter("status", *words)
-    monkeypatch.setattr(status, "show_plainly", lambda words: False)
-    usual = skitter("status", *words)
-
-    assert (quick.exit_code, quick.err) == (usual.exit_code, usual.err)
-    assert _without_moments(quick.out) == _without_moments(usual.out)
-
-
-def _without_moments(text: str) -> list[str]:
-    return [line for line in text.splitlines() if '"at"' not in line and '"oldest' not in line]
-
-
-@pytest.mark.parametrize(
-    "words", [("--jsn",), ("a", "b"), ("--redis",), ("--redis", "--json"), ("-x",), ("--", "a")]
-)
-def test_what_it_cannot_read_it_leaves_to_click(monkeypatch, words):
-    monkeypatch.setattr(status, "show_status", pytest.fail)
-
-    assert not status.show_plainly(words)
 
 
 @pytest.mark.parametrize("seed", range(40))

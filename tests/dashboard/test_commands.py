@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 import skitter
-from skitter.cli.group import all_commands
-from skitter.cli.main import PANELS
+from skitter.cli.menu import all_commands
 
 SCRIPTS = Path(skitter.__file__).parent / "server" / "static" / "js"
-MENU = all_commands(PANELS)
+MENU = all_commands()
 _QUOTED = re.compile(r"""(?:cli: |=\s|"code", \{\}, )["`](skitter [^`"]+)["`]""")
 #: What the script puts in, but for the verb of dead letters, which it chooses.
 _VALUE = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}")

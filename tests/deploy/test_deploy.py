@@ -16,8 +16,7 @@ import yaml  # type: ignore[import-untyped]
 from redis import AuthenticationError, Redis
 
 from needs import need
-from skitter.cli.group import Menu
-from skitter.cli.main import PANELS
+from skitter.cli.menu import Menu
 from skitter.embedded import server_binary
 from skitter.errors import HELD, InfrastructureError, UsageError
 from skitter.settings.sources import OPTIONS
@@ -80,7 +79,7 @@ def replaced(word: str) -> str:
 
 @pytest.mark.parametrize("line", command_lines(), ids=" ".join)
 def test_every_command_is_one_that_skitter_takes(line):
-    command: Any = Menu(PANELS).get_command(None, line[0])
+    command: Any = Menu().get_command(None, line[0])
 
     command.make_context(line[0], line[1:])  # raises what a user would be told
 

@@ -42,8 +42,7 @@ from server.test_serve import certificate
 from shops import open_bookshop
 from sinks.conftest import postgres_server  # noqa: F401
 from skitter import Metrics, settings
-from skitter.cli.group import all_commands
-from skitter.cli.main import PANELS
+from skitter.cli.menu import all_commands
 from skitter.embedded import hold, stop
 from skitter.frontier.jobs import open_job
 from skitter.frontier.sites.learned import ask_permits
@@ -66,7 +65,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 IN_ORDER = [TUTORIAL, *(page for page in PAGES if page != TUTORIAL)]
 #: Where the picture of a terminal may differ from the next run.
 VARYING = re.compile(r"\d+ s \(.*|(?<=found on ).*|(?<=fingerprint  ).*")
-MENU = all_commands(PANELS)
+MENU = all_commands()
 #: Spiders that pages take for granted.
 BOOKS = """
 from skitter import Page, Spider

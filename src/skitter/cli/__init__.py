@@ -6,11 +6,9 @@ common      What all commands share: common options, and access to the server
 crawl       Crawling: run, crawl, worker
 dashboard   The HTTP API and the dashboard: serve, and --dashboard alongside a crawl
 flags       Command flags, made from the declared options
-group       The menu of commands for click, and shell completion
-lines       Made by `make docs` from the commands; edit those
 loader      A loader in this process: `load` runs one, and `run` starts one as a child
-main        The menu of commands, and the only place that turns errors into exit codes
-menu        `skitter --help` and `skitter --version`
+main        The entry point, and the only place that turns errors into exit codes
+menu        The menu of commands: `skitter --help`, `--version`, completion
 outputs     Items into databases and files: load, export
 parameters  Click's commands, made from functions whose parameters are annotated
 running     A crawl from its seeds to its report, by processes here or by Celery's workers

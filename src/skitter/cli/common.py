@@ -6,10 +6,9 @@ import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import click
-import uvloop
 
 from skitter.app import open_server
 from skitter.cli.parameters import Argument, Exit, Option
@@ -17,9 +16,11 @@ from skitter.cli.show.output import print_progress
 from skitter.errors import BadOption, SkitterError, UsageError
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
-from skitter.frontier.records.operators import NewAction, note_action, this_user
 from skitter.frontier.transport.connection import Server
 from skitter.settings import Settings, find_server
+
+if TYPE_CHECKING:
+    from skitter.frontier.records.operators import NewAction
 
 T = TypeVar("T")
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -88,6 +89,7 @@ def on_server(
     where: Settings, work: Callable[[Server], Awaitable[T]], *, action: NewAction | None = None
 ) -> T:
     """Run `work` on the configured server. `action` goes into the action log."""
+    import uvloop  # `status` needs none, and imports this module
 
     async def main() -> T:
         async with open_server(where, progress=print_progress) as server:
@@ -100,6 +102,8 @@ def on_server(
 
 
 async def _note(server: Server, action: NewAction) -> None:
+    from skitter.frontier.records.operators import note_action, this_user
+
     try:
         await note_action(server, this_user(), action)
     except SkitterError as error:  # the command itself has succeeded

@@ -1,4 +1,4 @@
-"""The menu of commands, and the only place that turns errors into exit codes.
+"""The entry point, and the only place that turns errors into exit codes.
 
 Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 3 infrastructure,
 4 the crawl ended but held URLs back, 130 interrupted.
@@ -7,78 +7,14 @@ Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from io import TextIOWrapper
 
-from skitter.cli import tuning
 from skitter.disk import NO_ROOM
 from skitter.errors import SkitterError, shorten
 
-#: The menu: the panels of `skitter --help` with their commands, in this order, and where each is
-#: in skitter.cli. A command's module is imported when it is called.
-PANELS = {
-    "Begin": {
-        "demo": "commands.demo:demo",
-        "new": "commands.project:new",
-        "fetch": "commands.shell:fetch",
-        "shell": "commands.shell:shell",
-        "map": "commands.map:map_site",
-        "plan": "commands.project:plan",
-        "test": "tests:group",
-    },
-    "Crawl": {
-        "run": "crawl:run",
-        "crawl": "crawl:crawl",
-        "worker": "crawl:worker",
-        "celery": "running:celery",
-        "load": "outputs:load_items",
-        "export": "outputs:export_items",
-        "archive": "commands.archive:group",
-        "replay": "commands.archive:replay",
-        "adopt": "commands.jobs:adopt",
-    },
-    "Feed and watch": {
-        "push": "commands.jobs:push",
-        "status": "commands.jobs:status",
-        "rejected": "commands.jobs:rejected",
-        "quality": "commands.metrics:quality",
-        "metrics": "commands.metrics:metrics",
-        "logs": "commands.workers:logs",
-        "top": "commands.workers:top",
-        "hosts": "commands.metrics:hosts",
-    },
-    "Steer": {
-        "create": "commands.steer:create",
-        "pause": "commands.steer:pause",
-        "resume": "commands.steer:resume",
-        "drain": "commands.steer:drain",
-        "cancel": "commands.steer:cancel",
-        "purge": "commands.steer:purge",
-        "set": "commands.steer:set_options",
-        "host": "commands.steer:host",
-        "scale": "commands.workers:scale",
-        "schedule": "commands.automation:group",
-        "webhook": "commands.automation:webhook_group",
-    },
-    "Check and repair": {
-        "audit": "commands.check:audit_job",
-        "why": "commands.check:explain",
-        "dead": "commands.dead:group",
-        "health": "commands.check:health",
-    },
-    "Set up": {
-        "config": "commands.project:config",
-        "proxy": "commands.proxies:group",
-        "up": "commands.server:up",
-        "down": "commands.server:down",
-        "trust": "commands.server:trust_directory",
-        "doctor": "commands.server:doctor",
-        "serve": "dashboard:serve",
-        "token": "commands.automation:token_group",
-        "completion": "group:completion",
-    },
-}
 #: System errors about a path that the user should not have named.
 NOT_A_PATH = (
     errno.EACCES,
@@ -93,11 +29,8 @@ NOT_A_PATH = (
 
 def run() -> None:
     """The entry point."""
-    tuning.hold_off()
-    try:
-        run_command()
-    finally:
-        tuning.leave()
+    gc.disable()  # until the command is imported: see tuning.begin
+    run_command()
 
 
 def run_command() -> None:
@@ -127,30 +60,14 @@ def run_command() -> None:
 
 
 def _call(words: list[str]) -> None:
-    """Children of `run` do not load the menu, and the menu does not load any command."""
-    if words[2:3] == ["--parent"]:
+    if words[2:3] == ["--parent"]:  # a child of `run`, which needs no menu
         from skitter.cli.child import main
 
         main(words)
-    elif words == ["--version"]:
-        from skitter.cli.menu import show_version
+    else:
+        from skitter.cli.menu import call
 
-        show_version()
-    elif words in ([], ["--help"]) and "_SKITTER_COMPLETE" not in os.environ:
-        from skitter.cli.menu import show_menu
-
-        show_menu(PANELS)
-        sys.exit(0 if words else 2)
-    elif words[:1] != ["status"] or not _show_status(words[1:]):
-        from skitter.cli.group import call
-
-        call(PANELS, words)
-
-
-def _show_status(words: list[str]) -> bool:
-    from skitter.cli.status import show_plainly
-
-    return show_plainly(words)
+        call(words)
 
 
 def _print_error(text: str) -> None:

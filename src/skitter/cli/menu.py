@@ -1,19 +1,24 @@
-"""`skitter --help` and `skitter --version`.
+"""The menu of commands: `skitter --help`, `--version`, completion, and what leads to a command.
 
-`skitter --help`, without importing the commands.
-
-`skitter --version`.
+A command's module is imported when its name is called, asked about or completed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from textwrap import fill, wrap
+from enum import StrEnum
+from importlib import import_module
+from typing import Annotated, Any
 
-from skitter.cli.lines import LINES
+import click
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
+
+from skitter.cli import tuning
+from skitter.cli.parameters import Argument, Group, command
 from skitter.errors import SkitterError
 
+NAME, VARIABLE = "skitter", "_SKITTER_COMPLETE"
 ABOUT = "A distributed web-scraping system in which every URL is accounted for."
 NOTE = (
     "`skitter COMMAND --help` shows the options of a command. State is kept on the server that "
@@ -21,47 +26,233 @@ NOTE = (
     "in .skitter/. Most commands take --json. `skitter --version` shows what is installed."
 )
 WIDEST = 100
+#: Celery parses its own options, including --help.
+PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+#: The panels of `skitter --help` with their commands, in this order: where each is in skitter.cli,
+#: and the first line of its help, which would otherwise import them all.
+PANELS = {
+    "Begin": {
+        "demo": ("commands.demo:demo", "Crawl a bundled bookshop, and audit the result."),
+        "new": ("commands.project:new", "Write a working spider and its test, for you to change."),
+        "fetch": ("commands.shell:fetch", "Show one page as a worker sees it."),
+        "shell": ("commands.shell:shell", "Open a Python shell with a page that was just fetched."),
+        "map": ("commands.map:map_site", "List a site's URLs from its sitemaps, feeds or links."),
+        "plan": (
+            "commands.project:plan",
+            "Say how long a crawl takes, what it needs, and what bounds it.",
+        ),
+        "test": ("tests:group", "Test spiders on saved pages, without the web."),
+    },
+    "Crawl": {
+        "run": ("crawl:run", "Crawl with a spider: workers, a loader and a live display."),
+        "crawl": ("crawl:crawl", "Crawl without a spider, and store what every page says."),
+        "worker": ("crawl:worker", "Join a crawl with the workers of this machine."),
+        "celery": (
+            "running:celery",
+            "Run a command of Celery on Skitter's app, such as `worker -c 4`.",
+        ),
+        "load": (
+            "outputs:load_items",
+            "Move items from the server into a database or file, until stopped.",
+        ),
+        "export": ("outputs:export_items", "Copy a job's rows from its database into a file."),
+        "archive": ("commands.archive:group", "Show and read the pages that a crawl has kept."),
+        "replay": ("commands.archive:replay", "Run a spider on kept pages, without the web."),
+        "adopt": (
+            "commands.jobs:adopt",
+            "Take over the queue and dupefilter of a scrapy-redis spider.",
+        ),
+    },
+    "Feed and watch": {
+        "push": ("commands.jobs:push", "Add URLs to a job, which is created if needed."),
+        "status": (
+            "status:status",
+            "Show how many URLs are pending, leased, done and dead.",
+        ),
+        "rejected": (
+            "commands.jobs:rejected",
+            "Show items that do not fit their type or cannot be stored.",
+        ),
+        "quality": (
+            "commands.metrics:quality",
+            "Show how often each field of the items is filled, now and before.",
+        ),
+        "metrics": (
+            "commands.metrics:metrics",
+            "Show what a crawl, or your own code, has counted and timed.",
+        ),
+        "logs": ("commands.workers:logs", "Show the log of all workers on all machines."),
+        "top": ("commands.workers:top", "Watch jobs, workers, rates and the log live."),
+        "hosts": ("commands.metrics:hosts", "Show the hosts that are asked least often, and why."),
+    },
+    "Steer": {
+        "create": ("commands.steer:create", "Create a job with options of its own."),
+        "pause": ("commands.steer:pause", "Stop handing out URLs; new ones are still accepted."),
+        "resume": ("commands.steer:resume", "Continue after pause, drain or cancel."),
+        "drain": ("commands.steer:drain", "Finish the queue; accept no new URLs."),
+        "cancel": (
+            "commands.steer:cancel",
+            "Stop, and accept no new URLs; the queue stays for `resume`.",
+        ),
+        "purge": ("commands.steer:purge", "Remove a job with its queue, history and items."),
+        "set": ("commands.steer:set_options", "Show a job's limits, or change them while it runs."),
+        "host": ("commands.steer:host", "Show one host, or override the job's limits for it."),
+        "scale": ("commands.workers:scale", "Set how many workers a job has."),
+        "schedule": ("commands.automation:group", "Start rounds of a job on a schedule."),
+        "webhook": (
+            "commands.automation:webhook_group",
+            "Get a message when a crawl finishes or is in trouble.",
+        ),
+    },
+    "Check and repair": {
+        "audit": ("commands.check:audit_job", "Check that every URL is accounted for."),
+        "why": (
+            "commands.check:explain",
+            "Explain where a URL is, what it waits for, and where it was found.",
+        ),
+        "dead": ("commands.dead:group", "List, retry or drop URLs that were given up."),
+        "health": (
+            "commands.check:health",
+            "Say in one line whether the server, or this machine's worker or loader, is well.",
+        ),
+    },
+    "Set up": {
+        "config": (
+            "commands.project:config",
+            "Show every setting, its value, and where that came from.",
+        ),
+        "proxy": ("commands.proxies:group", "Test proxies, and see what they deliver and cost."),
+        "up": (
+            "commands.server:up",
+            "Start the embedded server, and keep it running until `down`.",
+        ),
+        "down": ("commands.server:down", "Stop the embedded server."),
+        "trust": (
+            "commands.server:trust_directory",
+            "Use a directory that another release, machine or user made.",
+        ),
+        "doctor": (
+            "commands.server:doctor",
+            "Check the server, and say how to fix what is wrong with it.",
+        ),
+        "serve": ("dashboard:serve", "Serve the HTTP API and the dashboard, until stopped."),
+        "token": (
+            "commands.automation:token_group",
+            "Make, list and revoke tokens for the HTTP API.",
+        ),
+        "completion": ("menu:completion", "Print a completion script for bash, zsh or fish."),
+    },
+}
+
+#: What commands are called elsewhere, where the name does not resemble ours.
+ELSEWHERE = {
+    "items": "export",
+    "jobs": "status",
+    "list": "status",
+    "ls": "status",
+    "monitor": "status -w",
+    "stats": "status",
+    "pop": "shell",
+    "start": "run",
+    "stop": "cancel",
+    "delete": "purge",
+    "rm": "purge",
+    "add": "push",
+    "enqueue": "push",
+    "retry": "dead retry",
+    "init": "new",
+    "genspider": "new",
+    "dashboard": "serve",
+    "ui": "serve",
+    "settings": "config",
+    "version": "--version",
+}
 
 
-def show_menu(panels: dict[str, dict[str, str]]) -> None:
-    sys.stdout.write(menu(panels, width=_width(), bold=_is_colourful()))
+class Menu(Group):
+    def __init__(self) -> None:
+        shown = click.Option(
+            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=show_version
+        )
+        super().__init__(
+            help=ABOUT,
+            epilog=NOTE,
+            params=[shown],
+            options_metavar=None,
+            subcommand_metavar="COMMAND [OPTIONS] [ARGS]...",
+        )
+        self.homes = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.homes)
+
+    def get_command(self, ctx: Any, name: str) -> click.Command | None:
+        if name in self.homes and name not in self.commands:
+            module, _, attribute = self.homes[name][0].partition(":")
+            found = getattr(import_module(f"skitter.cli.{module}"), attribute)
+            if not isinstance(found, click.Command):
+                found = command(found, name, settings=PASSING if name == "celery" else None)
+            self.add_command(found, name)
+            tuning.begin()
+        return self.commands.get(name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args[0] not in self.homes and not ctx.resilient_parsing:
+            if ours := ELSEWHERE.get(args[0]):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {ours!r}?")
+            raise click.NoSuchCommand(args[0], possibilities=self.homes, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, self.homes))
+        for title, panel in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", line) for name, (_, line) in panel.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """By default, click imports every command for its help: too slow for a Tab."""
+        found = [name for name in self.homes if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=self.homes[name][1]) for name in found), *options]
 
 
-def menu(panels: dict[str, dict[str, str]], *, width: int, bold: bool) -> str:
-    indent = max(map(len, LINES)) + 4
-    parts = ["Usage: skitter COMMAND [OPTIONS] [ARGS]...\n", fill(ABOUT, width) + "\n"]
-    for title, names in panels.items():
-        parts.append(f"\x1b[1m{title}\x1b[0m" if bold else title)
-        parts += [_entry(name, LINES.get(name, ""), indent, width) for name in names]
-        parts.append("")
-    return "\n".join([*parts, fill(NOTE, width), ""])
+def all_commands() -> Menu:
+    """The menu with every command loaded."""
+    menu = Menu()
+    for name in menu.homes:
+        menu.get_command(None, name)
+    return menu
 
 
-def _entry(name: str, says: str, indent: int, width: int) -> str:
-    lines = wrap(says, max(20, width - indent))
-    return f"  {name}".ljust(indent) + f"\n{' ' * indent}".join(lines)
-
-
-def _width() -> int:
+def call(words: list[str]) -> None:
+    """Click's `main` would exit with 1 on Ctrl-C and on a broken pipe."""
+    menu = Menu()
+    if asked := os.environ.get(VARIABLE):
+        sys.exit(shell_complete(menu, {}, NAME, VARIABLE, asked))
     try:
-        found = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
-    except (OSError, ValueError):
-        found = 80
-    return min(found, WIDEST)
+        with menu.make_context(NAME, words, max_content_width=WIDEST) as context:
+            menu.invoke(context)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except click.Abort:  # Ctrl-C at a question
+        sys.exit("Aborted!")
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
 
 
-def _is_colourful() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def show_version() -> None:
+def show_version(ctx: click.Context, option: click.Parameter, is_asked: bool) -> None:
     """Skitter, Python, and the server that a crawl here would start."""
+    if not is_asked or ctx.resilient_parsing:
+        return
     import platform
 
     from skitter import __version__
 
     rows = {"Skitter": __version__, "Python": platform.python_version(), "server": _server()}
     sys.stdout.write("".join(f"{name:8} {value}\n" for name, value in rows.items()))
+    ctx.exit()
 
 
 def _server() -> str:
@@ -74,3 +265,21 @@ def _server() -> str:
     where = f", {found.path} ({VARIABLE})" if os.environ.get(VARIABLE) else ""
     preloaded = f", with {found.preload}" if found.preload else ""
     return f"{found.name} {found.version}{where}{preloaded}"
+
+
+class Shell(StrEnum):
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
+
+
+def completion(
+    shell: Annotated[Shell, Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print a completion script for bash, zsh or fish.
+
+    To use it in bash: source <(skitter completion bash)
+    """
+    script = get_completion_class(shell)
+    assert script is not None
+    print(script(Menu(), {}, NAME, VARIABLE).source())

@@ -69,8 +69,8 @@ class Command(click.Command):
 class Group(click.Group):
     """Commands in the order in which they are declared."""
 
-    def __init__(self, *, help: str) -> None:
-        super().__init__(help=help, no_args_is_help=True)
+    def __init__(self, *, help: str, **words: Any) -> None:
+        super().__init__(help=help, no_args_is_help=True, **words)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

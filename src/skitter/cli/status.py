@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 from skitter.app import open_server
-from skitter.cli import tuning
+from skitter.cli.common import Directory, Json, Redis
+from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.output import (
     emit_json,
     emit_line,
@@ -25,7 +26,7 @@ from skitter.redact import redact
 from skitter.settings import find_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from skitter.crawl.watch import Overview
     from skitter.frontier.workers import Machine
@@ -34,6 +35,22 @@ if TYPE_CHECKING:
 
 _KINDS = {"celery": "celery pump", "scrapy": "scrapy node"}
 _COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
+
+
+def status(
+    job: Annotated[str | None, Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
+    watch: Annotated[bool, Option("--watch", "-w", help="Refresh again and again.")] = False,
+    every: Annotated[
+        float, Option(min=0.1, max=86_400, help="Seconds between two looks of --watch.")
+    ] = 2.0,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show how many URLs are pending, leased, done and dead."""
+    show_status(
+        job, every_s=every if watch else None, redis=redis, directory=directory, as_json=as_json
+    )
 
 
 def show_status(
@@ -183,31 +200,3 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),
     )
     yield from ((name, f"{some(count, what)} {says}") for name, count, what, says in rows if count)
-
-
-#: How `show_plainly` reads options: their names here, and whether a value follows.
-_OPTIONS = {
-    "--redis": ("redis", True),
-    "--dir": ("directory", True),
-    "--json": ("as_json", False),
-}
-
-
-def show_plainly(words: Sequence[str]) -> bool:
-    """Do as the words say, if they are plain enough. False: click reads them, helps and refuses."""
-    given: dict[str, Any] = {"every_s": None, "redis": None, "directory": None, "as_json": False}
-    jobs: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, has_value = _OPTIONS.get(word, ("", False))
-        if name:
-            given[name] = next(rest, "-") if has_value else True
-        else:
-            jobs.append(word)
-    if len(jobs) > 1 or any(str(one).startswith("-") for one in (*jobs, *given.values())):
-        return False
-    if given["directory"] is not None:
-        given["directory"] = Path(given["directory"])
-    tuning.begin()
-    show_status(jobs[0] if jobs else None, **given)
-    return True

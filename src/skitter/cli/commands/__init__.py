@@ -5,7 +5,7 @@ automation  Programs that work with a job: schedule, webhook, token
 check       Account for every URL, and explain one: audit, why
 dead        Dead letters: list, show, retry, drop, export
 demo        Crawl a bundled site: demo
-jobs        Feeding and watching jobs: push, adopt, status, rejected
+jobs        Feeding and watching jobs: push, adopt, rejected
 map         List a site's pages without crawling it: map
 metrics     Figures of a crawl: metrics, quality, hosts
 one_page    One page as a worker sees it, without a job

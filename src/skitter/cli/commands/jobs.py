@@ -1,6 +1,6 @@
-"""Feeding and watching jobs: push, adopt, status, rejected.
+"""Feeding and watching jobs: push, adopt, rejected.
 
-Feeding and watching jobs: push, status, rejected.
+Feeding and watching jobs: push, rejected.
 
 Take over another system's queue: adopt.
 """
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say
-from skitter.cli.status import show_status
 from skitter.crawl.replicas import explained, told_if_slow
 from skitter.errors import BadURL, QueueFull, ServerFull, SkitterError, UsageError, shorten
 from skitter.frontier.feed import feed
@@ -204,22 +203,6 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
     return UsageError(
         f"{place}: {error} {taken if before else 'Nothing was added.'} Correct the line, or leave "
         "such lines out with --skip-bad."
-    )
-
-
-def status(
-    job: Annotated[str | None, Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
-    watch: Annotated[bool, Option("--watch", "-w", help="Refresh again and again.")] = False,
-    every: Annotated[
-        float, Option(min=0.1, max=86_400, help="Seconds between two looks of --watch.")
-    ] = 2.0,
-    redis: Redis = None,
-    directory: Directory = None,
-    as_json: Json = False,
-) -> None:
-    """Show how many URLs are pending, leased, done and dead."""
-    show_status(
-        job, every_s=every if watch else None, redis=redis, directory=directory, as_json=as_json
     )
 
 
