@@ -13,7 +13,6 @@ import pytest
 import skitter
 import skitter.settings
 from skitter.cli.child import WORKER
-from skitter.cli.menu import PANELS, all_commands
 from skitter.embedded import hold
 from skitter.settings import WorkerConfig
 
@@ -175,16 +174,6 @@ main.run()
 
     collects, left_alone = done.stderr.split()
     assert (collects, int(left_alone) > 10_000) == ("True", True)
-
-
-def test_every_command_of_the_menu_is_there_with_the_first_line_of_its_help():
-    commands = all_commands().commands
-    lines = {name: line for panel in PANELS.values() for name, (_, line) in panel.items()}
-
-    assert lines == {
-        name: " ".join((one.help or "").partition("\n\n")[0].split())
-        for name, one in commands.items()
-    }
 
 
 @pytest.mark.parametrize("package", [skitter, skitter.settings])

@@ -1,4 +1,4 @@
-"""Tables and lines are the same with and without a terminal."""
+"""The menu has the first lines of all helps; tables are the same without a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import random
 
 import pytest
 
+from skitter.cli.menu import PANELS, all_commands
 from skitter.cli.show import output
+
+
+def test_every_command_of_the_menu_is_there_with_the_first_line_of_its_help():
+    commands = all_commands().commands
+    lines = {name: line for panel in PANELS.values() for name, (_, line) in panel.items()}
+
+    assert lines == {
+        name: " ".join((one.help or "").partition("\n\n")[0].split())
+        for name, one in commands.items()
+    }
 
 
 @pytest.mark.parametrize("seed", range(40))

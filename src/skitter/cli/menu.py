@@ -61,7 +61,7 @@ PANELS = {
         "replay": ("commands.archive:replay", "Run a spider on kept pages, without the web."),
         "adopt": (
             "commands.jobs:adopt",
-            "Take over the queue and dupefilter of a scrapy-redis spider.",
+            "Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.",
         ),
     },
     "Feed and watch": {
