@@ -16,7 +16,7 @@ from skitter.frontier.dead import dead_letters, drop
 from skitter.frontier.delays import _FORMAT, HostRecord, open_host
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job
-from skitter.frontier.offers import offer
+from skitter.frontier.requests import offer
 from skitter.frontier.transport.keys import SHARD_KEYS, ShardKeys, feed_key
 from skitter.frontier.workers import Heartbeat, ask_for_spare, beat
 from skitter.model import Completion, Failure, Request

@@ -6,10 +6,11 @@ import pytest
 
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.dead import Filter, dead_letters, drop, find_dead, revive
+from skitter.frontier.audit.why import why
+from skitter.frontier.dead import Filter, dead_letters, drop, find_dead, forget, revive
 from skitter.frontier.frontier import Frontier
-from skitter.model import Added, Failure, Request
-from skitter.settings import Bloom, Layout
+from skitter.model import Added, Completion, Failure, Request
+from skitter.settings import Bloom, JobOptions, Layout, Visits
 
 
 async def bury(frontier: Frontier, count: int, error: str = "404", host: str = "a.test") -> None:
@@ -112,3 +113,36 @@ async def test_a_bloom_filter_cannot_forget_and_says_so(make_frontier):
 
     with pytest.raises(BadOption, match="Bloom filter cannot forget"):
         await drop(frontier, await letters_of(frontier), forget=True)
+
+
+async def test_a_page_that_is_done_is_forgotten_and_may_come_again(frontier):
+    done, waiting, dead = (Request(url=f"https://a.test/{name}") for name in ("x", "y", "z"))
+    await frontier.add([done, dead])
+    first, second = (await frontier.lease(2)).leases
+    await frontier.complete([Completion(lease=first)])
+    await frontier.bury([Failure(lease=second, error="404")])
+    await frontier.add([waiting])
+    unknown = Request(url="https://a.test/unknown")
+
+    assert await forget(frontier, [done, waiting, dead, unknown]) == [True, False, False, False]
+
+    stats = await frontier.stats()
+    assert (stats.seen, stats.done, stats.pending, stats.dead) == (2, 0, 1, 1)
+    assert (await audit(frontier)).problems == set()
+    assert (await why(frontier, done.url)).state == "unknown"
+    assert await frontier.add([done, waiting, dead]) == [Added.NEW, Added.SEEN, Added.SEEN]
+    assert await forget(frontier, [done]) == [False], "it waits"
+    assert (await audit(frontier)).problems == set()
+
+
+async def test_a_page_that_is_to_be_visited_again_is_forgotten_with_that(make_frontier):
+    frontier = await make_frontier(options=JobOptions(visits=Visits(revisit=True)))
+    page = Request(url="https://a.test/x")
+    await frontier.add([page])
+    [lease] = (await frontier.lease(1)).leases
+    await frontier.complete([Completion(lease=lease)])
+
+    assert await forget(frontier, [page]) == [True]
+
+    assert (await frontier.stats()).seen == 0
+    assert (await audit(frontier)).problems == set()

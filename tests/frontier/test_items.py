@@ -11,7 +11,7 @@ from skitter.frontier.items import (
     reject_items,
     remove_items,
 )
-from skitter.frontier.transport.wire import encode
+from skitter.frontier.transport.messages import encode
 from skitter.model import Completion, Request
 from skitter.settings import Layout
 

@@ -117,5 +117,5 @@ async def test_a_budget_of_pages_holds_over_both_lanes(make_frontier):
 
 
 async def test_there_is_no_other_lane(frontier):
-    with pytest.raises(BadOption, match="browser, or empty"):
+    with pytest.raises(BadOption, match="browser, file, or empty"):
         await frontier.add([Request("https://a.test/", lane="fax")])  # type: ignore[arg-type]

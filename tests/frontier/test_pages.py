@@ -38,7 +38,7 @@ async def test_why_tells_what_came_of_a_page(frontier):
     assert found.because == [
         f"it was done at 2023-11-14 22:13:20 UTC by {frontier.client}: 200, 1,234 bytes in 35 ms",
         "its handler found 2 items",
-        "it reserves its use: train-ai=n",
+        "it restricts its use: train-ai=n",
     ]
     assert found.done == DonePage(
         at=1_700_000_000,

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from skitter.frontier.audit.politeness import (
-    Trip,
+    LoggedRequest,
     audit_politeness,
     judge,
     most_at_once,
     open_trip,
 )
-from skitter.frontier.delays import Trip as Told
-from skitter.frontier.sites.facts import host_facts
+from skitter.frontier.delays import SentRequest as Told
 from skitter.frontier.sites.learned import store_robots
+from skitter.frontier.sites.snapshots import host_facts
 
 HOST = "a.test"
 
 
 def trip(left_ms, took_ms=100, delay_ms=1000, url="https://a.test/"):
-    return Trip(left_ms, took_ms, delay_ms, HOST, url)
+    return LoggedRequest(left_ms, took_ms, delay_ms, HOST, url)
 
 
 @pytest.fixture

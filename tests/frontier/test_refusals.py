@@ -16,15 +16,15 @@ from skitter.fetch.robots import RobotsRules, explain_rules
 from skitter.frontier import feed
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
-from skitter.frontier.feed import Refusal, find_refusal, record_refusals
+from skitter.frontier.feed import ExcludedLink, find_refusal, record_refusals
 from skitter.frontier.sites.learned import store_robots
 from skitter.model import Completion, Failure, Request
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import Canonical, fingerprint, identify
 
 HOME = "https://a.test/"
-SCOPE = Refusal("scope", "host b.test is not among the allowed hosts", HOME)
-ROBOTS = Refusal("robots", "skitter", HOME)
+SCOPE = ExcludedLink("scope", "host b.test is not among the allowed hosts", HOME)
+ROBOTS = ExcludedLink("robots", "skitter", HOME)
 RULES = RobotsRules.from_response(200, b"User-agent: skitter\nDisallow: /secret\n", at=time.time())
 
 

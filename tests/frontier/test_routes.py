@@ -8,7 +8,7 @@ from itertools import count
 import msgspec
 import pytest
 
-from skitter.engine.proxies.exits import Arms
+from skitter.engine.proxies.bandit import Arms
 from skitter.frontier.sites.sessions import FREE, Cost, FleetRoutes, RouteLimits, Settled
 
 _places = count()

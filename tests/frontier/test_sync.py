@@ -13,8 +13,8 @@ from skitter.app import open_frontier
 from skitter.errors import BadOption
 from skitter.frontier.transport.blocking import SyncClient
 from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.messages import side_by_side
 from skitter.frontier.transport.sync import has_loop, in_thread, pause, run_sync
-from skitter.frontier.transport.wire import side_by_side
 from skitter.model import Added, Completion, Ended
 
 QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))

@@ -83,7 +83,7 @@ DOWN = msgspec.structs.replace(LOADER, note="the database does not answer")
     ("seen", "kinds", "says"),
     [
         (sight(WORKER, LOADER), [], ""),
-        (sight(LOADER), ["no workers"], "5 URLs wait, and no worker is at work"),
+        (sight(LOADER), ["no workers"], "5 URLs wait, and no worker is running"),
         (sight(beat("worker", 9_900.0)), ["no workers"], ""),  # silent
         (sight(state=State.PAUSED), [], ""),
         (sight(counts={"pending": 0, "leased": 0, "crawled": True}), [], ""),
@@ -91,7 +91,7 @@ DOWN = msgspec.structs.replace(LOADER, note="the database does not answer")
         (
             sight(WORKER, counts={"items": 3}, oldest_item_at=9_000.0, sink="shop.db"),
             ["output away"],
-            "3 items wait for a loader, and none is at work",
+            "3 items wait for a loader, and none is running",
         ),
         (sight(WORKER, counts={"items": 3}, oldest_item_at=9_000.0), [], ""),  # read by the API
         (sight(WORKER, LOADER, counts={"items": 3}, oldest_item_at=9_000.0, sink="d"), [], ""),

@@ -10,9 +10,9 @@ import pytest
 
 from skitter.frontier.delays import open_host
 from skitter.frontier.totals import read_totals
-from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.transport.messages import decode, encode
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import decode, encode
+from skitter.frontier.transport.shard import scan_keys
 from skitter.settings import JobOptions, Limits, Politeness, Retries
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Raw:
             lane=lane,
             company=company,
         )
-        state, again_ms, token, short, _, _, to_reopen, _, self.leased_ms, *rest = answer
+        state, again_ms, token, short, _, _, to_reopen, _, self.leased_ms, _, *rest = answer
         width = 3 if to_reopen < 0 else 4
         rows = list(zip(*(rest[i::width] for i in range(width)), strict=True))
         taken = [(fp.decode(), record, trouble) for fp, record, trouble, *_ in rows]

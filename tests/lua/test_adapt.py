@@ -8,7 +8,7 @@ import pytest
 
 from lua.conftest import HOST, SLACK_MS, visit, wait_ms
 from skitter.frontier.delays import Incident
-from skitter.frontier.transport.wire import encode
+from skitter.frontier.transport.messages import encode
 
 TEN_PERCENT = 1.1
 

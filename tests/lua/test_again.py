@@ -103,3 +103,34 @@ async def test_links_of_a_page_that_is_visited_again_come_with_that_visit(raw):
     assert await raw.read("outlinks") == {"1": b"packed"}
     await again(raw, "1")
     assert await raw.read("outlinks") == await raw.read("reopenable") == {}
+
+
+@pytest.mark.parametrize("state", ["done", "to be revisited", "dead"])
+async def test_a_page_that_is_handled_again_gets_the_record_that_is_offered(raw, state):
+    await raw.control(revisit=1)
+    await bring(raw, state)
+    assert await again(raw, "1", "2", due="", priority=3) == [NEW, SEEN]
+    assert [row[1].split(b" ")[0] for row in (await raw.lease()).rows] == [b"3"]
+    assert await raw.read("round") == {}
+    await raw.control(state="drain")
+    assert await again(raw, "1", due="") == [Code.CLOSED]
+
+
+async def test_a_turn_that_no_request_used_is_given_back_with_the_completion(make_raw):
+    raw = await make_raw(delay_s=10, max_in_flight=1)
+    await raw.add("1", "2", "3")
+    for _ in range(2):
+        [claim] = (await raw.lease()).claims
+        turn_ms = round((await raw.known()).asked_at)
+        await raw.complete(claim, said={"unused_ms": turn_ms})
+    await raw.complete(*(await raw.lease()).claims, said={"unused_ms": turn_ms - 1})
+    await raw.add("4")
+    assert (await raw.lease()).claims == [], "another request had the turn"
+
+
+async def test_rows_of_earlier_visits_go_by_a_notice_before_those_of_this_one(raw):
+    await raw.add("1")
+    [claim] = (await raw.lease()).claims
+    await raw.complete((*claim, [], [b"new"]), said={"emptied": "page"})
+    found = [(row["n"], row["item"]) for row in await raw.read("items")]
+    assert found == [(b"-1", b"page"), (b"0", b"new")]

@@ -5,8 +5,8 @@ import pytest
 from skitter.errors import JobMissing
 from skitter.frontier.control import configure, set_state
 from skitter.frontier.jobs import purge_job
+from skitter.frontier.transport.messages import encode
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import encode
 from skitter.model import State
 from skitter.settings import JobOptions, Limits, Politeness
 
@@ -40,6 +40,8 @@ async def test_a_new_job_runs_with_every_limit_it_was_given(make_raw):
         "depths": "1",
         "durability": "primary",
         "revisit_prune": "0",
+        "revisit_gone": "2",
+        "changes_smallest": "0.0",
     }
 
 

@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
+from skitter.frontier.transport.messages import encode
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import encode
 
 FORMAT = "<iiiihBddd"
 HOSTS = [f"h{n}.test" for n in range(6)]

@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from lua.conftest import SLACK_MS
+from skitter.frontier.transport.messages import decode
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import decode
 
 
 def hosts_of(grant):

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from skitter.errors import InfrastructureError
+from skitter.frontier.transport.messages import encode, pack_feedback
 from skitter.frontier.transport.scripts import script, verbs
-from skitter.frontier.transport.wire import encode, pack_feedback
 from skitter.model import Feedback
 
 MESSAGES = "once:messages"
@@ -57,6 +57,7 @@ CALLS: Any = {
     "handled": lambda t: ([("pages book", 2), ("items book", 1)], {"keep": 10}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
+    "forget": lambda t: ([("8", "adopted"), ("5", "a.test")], {}),
     "log": lambda t: ([("info", "w1", "1", "", ""), ("error", "w1", "2", "", "")], {"keep": 10}),
     "observe": lambda t: (
         [("parse", encode([3, 2, 1]), encode(["text:title"]), encode([2]))],
@@ -85,6 +86,8 @@ CALLS: Any = {
 }
 CALLS |= {
     "adopt": lambda t: ([("9",), ("5",)], {}),
+    "keep_failed": lambda t: ([("4", "error", b"page")], {"most": 1, "max_bytes": 99}),
+    "unreject": lambda t: ([("1-1", "price")], {}),
     "unload": lambda t: ([("1-1",), ("1-2",)], {"name": "load", "stored": 1, "updated": 1}),
 }
 #: These set values, or let them only grow: the same again is the same again.
@@ -119,7 +122,8 @@ IDEMPOTENT: Any = {
 
 # `turn` belongs to no shard. A repeat takes another moment, and the first one passes unused.
 # A repeat of `look` finds that its shapes were looked at: test_trap.py.
-OUTSIDE = {"look", "turn"}
+# Runs belong to no job: tests/frontier/test_runs.py.
+OUTSIDE = {"look", "turn", "start_run", "take_run", "renew_run", "end_run", "stop_run"}
 
 
 async def prepare(raw, clock, verb):
@@ -128,6 +132,8 @@ async def prepare(raw, clock, verb):
     await raw.shard.server.command("RPUSH", MESSAGES, "one", "two")
     if verb == "unload":  # not for `group`, which makes the stream
         await raw.shard.server.command("XADD", raw.shard.keys.key("items"), "1-1", "item", "x")
+    if verb == "unreject":
+        await raw.shard.server.command("XADD", raw.shard.keys.key("rejected"), "1-1", "item", "x")
     if verb == "spare":
         await raw.shard.call("beat", name="me", message=b"x", supervises=0)
     await raw.control(max_pages=50)
@@ -144,6 +150,8 @@ async def prepare(raw, clock, verb):
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])
+    if verb == "forget":
+        await raw.call("adopt", [("8",)])
     if verb == "next_round":
         await raw.shard.command("HSET", "schedule", "next_ms", 5)
     if verb == "free_trapped":

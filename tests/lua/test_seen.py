@@ -3,8 +3,8 @@ import random
 
 import pytest
 
-from skitter.frontier.transport.scan import scan_keys
 from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.shard import scan_keys
 from skitter.settings import Bloom, Layout
 
 BATCH = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.transport.wire import encode
+from skitter.frontier.transport.messages import encode
 
 LIMITS = {"size": 1, "uses": -1, "errors": 3, "age_ms": -1, "chance": 0}
 

@@ -8,8 +8,8 @@ import pytest
 
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.dead import dead_letters
+from skitter.frontier.transport.messages import decode, encode
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import decode, encode
 from skitter.model import Request
 
 SHAPE, OTHER = 7, 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.sites.hosts import HELD_S, Place, begin_rest, give_back, take_turn
+from skitter.frontier.sites.hosts import HELD_S, InFlightPlace, begin_rest, give_back, take_turn
 
 
 @pytest.fixture
@@ -78,16 +78,16 @@ async def test_what_makes_no_sense_is_begun_anew(frontier, server, job, ask):
 
 async def test_no_more_are_under_way_than_whoever_asks_allows(frontier, job, clock):
     async def ask(name, limit=1):
-        place = Place(name, limit)
+        place = InFlightPlace(name, limit)
         return await take_turn(frontier, job, place, delay_s=0.0, max_wait_s=60.0)
 
     assert (await ask("a")).moment_ms
     assert (await ask("a")).moment_ms  # its second request
     assert not (await ask("b")).moment_ms
     assert (await ask("b", limit=2)).moment_ms
-    await give_back(frontier, job, Place("a", 1))
+    await give_back(frontier, job, InFlightPlace("a", 1))
     assert not (await ask("a")).moment_ms
-    await give_back(frontier, job, Place("b", 1))
+    await give_back(frontier, job, InFlightPlace("b", 1))
     assert (await ask("a")).moment_ms
 
     clock.advance(HELD_S + 1)  # it was killed

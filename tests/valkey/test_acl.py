@@ -95,7 +95,7 @@ def test_a_crawl_waits_for_the_rights_that_it_had(crawler, skitter, nursery, tmp
         administrator.execute_command("ACL", "SETUSER", "crawler", *RIGHTS)
 
         assert run.wait(timeout=PATIENCE_S) == 0, log.read_text()
-    assert "The server is back." in log.read_text()
+    assert "The server is back after " in log.read_text()
     assert skitter("audit", "crawler", "--redis", url).exit_code == 0
     assert skitter("status", "crawler", "--redis", url, "--json").json["dead"] == 0
 

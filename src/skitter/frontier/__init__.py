@@ -9,7 +9,6 @@ Mercator's front and back queues as server structures, and one Lua script per ve
 
 Each request is in exactly one of these states; `skitter.frontier.audit` checks it.
 
-absent       Shards that are away: those that answer do not wait for them
 adoption     Take over a home-made queue on Redis: keys that hold the URLs to fetch, and those seen
 audit/       Checks that every URL of a job is accounted for, and explains where one is and why
 completions  Completions, the links of finished pages, and pages that offer theirs again
@@ -21,9 +20,10 @@ frontier     The frontier: every URL of a job in exactly one state, one script p
 identities   How Scrapy tells pages apart
 items        The items of a job, and the one place where they go
 jobs         Jobs on a server: create, open, list, purge
-offers       Requests, checked and encoded for the scripts that accept them
 records/     Operations on a job for operators and supervisors: control, workers, items
+requests     Requests, checked and encoded for the scripts that accept them
 seen         The seen-set: every fingerprint that a job has seen, in an exact set or a Bloom filter
+shard_calls  Shards that are away: those that answer do not wait for them
 sites/       What the fleet knows about sites: hosts, sessions, routes, pages
 totals       A job over all its shards: its options, its state, its counts, its budget
 transport/   Transport: connecting to the server, its keys, and calling scripts on it

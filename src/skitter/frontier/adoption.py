@@ -14,9 +14,9 @@ import msgspec
 from skitter.errors import FrontierError, InfrastructureError, UsageError, shorten
 from skitter.frontier.feed import bury_messages
 from skitter.frontier.jobs import create_job
-from skitter.frontier.offers import identify_request
+from skitter.frontier.requests import identify_request
+from skitter.frontier.transport.messages import scatter, with_scores
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import scatter, with_scores
 from skitter.model import Added, Request
 from skitter.settings import MAX_PRIORITY, Layout
 
@@ -93,9 +93,9 @@ async def _check_urls(server: Server, name: str) -> None:
     strange, example = 0, b""
     for key in (name, f"{name}:adopted"):
         async for members in members_of(server, key):
-            for one in members:
-                if not _is_url(one):
-                    strange, example = strange + 1, one
+            for member in members:
+                if not _is_url(member):
+                    strange, example = strange + 1, member
     if strange:
         text = shorten(example.decode("utf-8", "replace"), 60)
         raise UsageError(
@@ -158,7 +158,7 @@ async def _entries(
     kind = await kind_of(server, key)
     if kind in ("set", "hash"):
         async for members in members_of(server, key):
-            yield [(one, 0) for one in members]
+            yield [(member, 0) for member in members]
         return
     at, end = 0, () if lowest_first else ("REV",)
     while True:
@@ -218,7 +218,7 @@ def _request(data: bytes, priority: int) -> Request:
 
 async def _remember(frontier: Frontier, members: list[bytes], result: TakenOver) -> None:
     """Mark pages as done elsewhere; those that were queued just now stay queued."""
-    pages = [identify_request(Request(url=one.decode()), frontier.layout) for one in members]
+    pages = [identify_request(Request(url=member.decode()), frontier.layout) for member in members]
 
     async def send(shard: int, part: list[int]) -> list[int]:
         return await frontier.shards[shard].adopt([pages[i][1] for i in part])

@@ -1,7 +1,7 @@
 """Completions, the links of finished pages, and pages that offer theirs again.
 
 The links of a finished page, kept so that they can be offered again without fetching it again.
-docs/adr/0011-depth-is-the-shortest-way.md explains why.
+docs/adr/0011-depth-is-the-shortest-path.md explains why.
 
 Completions, checked and encoded for complete.lua.
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import BadOption, ServerFull, TooBig, UsageError
-from skitter.frontier.offers import WEIGHT_BYTES, Offer, offer
-from skitter.frontier.transport.wire import NOT_PLAIN, encode, pack_feedback
+from skitter.frontier.requests import WEIGHT_BYTES, Offer, offer
+from skitter.frontier.transport.messages import NOT_PLAIN, encode, pack_feedback
 from skitter.model import Added, Completion, Lease, Request
 
 if TYPE_CHECKING:
@@ -185,13 +185,13 @@ def _check_item(item: Any, lease: Lease, *, raw: bool) -> bytes:
 def completion_rest(sealed: Sequence[Sealed]) -> list[object]:
     """REST of complete.lua: all links, then all items."""
     args: list[object] = []
-    for one in sealed:
-        for link in one.links:
+    for completion in sealed:
+        for link in completion.links:
             args += link.arguments
-    for one in sealed:
-        if one.outlinks:
-            args.append(one.outlinks.packed)
-        args += one.items
+    for completion in sealed:
+        if completion.outlinks:
+            args.append(completion.outlinks.packed)
+        args += completion.items
     return args
 
 
@@ -246,5 +246,5 @@ def _offers(packed: bytes, depth: int, layout: Layout) -> list[Offer]:
 def _rest(page: _Page, answers: list[Added]) -> str:
     """The depth limit above which more of its links would go in; empty: all did."""
     pairs = zip(page.offers, answers, strict=True)
-    refused = [one.depth for one, said in pairs if said is Added.DEEP]
+    refused = [link.depth for link, said in pairs if said is Added.DEEP]
     return str(min(refused) - 1) if refused else ""

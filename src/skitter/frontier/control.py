@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption, BadURL, JobMismatch
 from skitter.frontier.dead import restore_excluded
-from skitter.frontier.offers import slot_of
+from skitter.frontier.requests import slot_of
 from skitter.frontier.seen import seen_set
 from skitter.frontier.sites.learned import free_trapped
 from skitter.frontier.totals import (
+    SET_BY_OPERATOR,
     options_of,
     read_control,
     read_options,
-    stored_state,
     to_field,
     to_fields,
 )
-from skitter.frontier.transport.scan import scan_names
-from skitter.frontier.transport.wire import ms, side_by_side
+from skitter.frontier.transport.messages import ms, side_by_side, stored_state
+from skitter.frontier.transport.shard import scan_names
 from skitter.model import State
 from skitter.settings import JOB_OPTIONS, JobOptions, check_number
 from skitter.urls import identify
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.shard import Shard
-
-
-#: Prefix of a field that marks it as set by an operator: it survives the next run of the job.
-SET_BY_OPERATOR = "set:"
 
 
 async def set_state(frontier: Frontier, state: State) -> None:
@@ -66,7 +62,7 @@ async def change_options(
     options = replaced(await read_options(frontier.home, lenient=True), changes)
     if "per" in changes:
         check_per(frontier, options)
-    changed = [one for one in JOB_OPTIONS if one.name in changes]
+    changed = [option for option in JOB_OPTIONS if option.name in changes]
     values = {one.field: to_field(one, options) for one in changed}
     await write_control(frontier, values | {SET_BY_OPERATOR + one.field: 1 for one in changed})
     frontier.options = await read_options(frontier.home)
@@ -89,7 +85,7 @@ def check_per(frontier: Frontier, options: JobOptions) -> None:
 
 def replaced(options: JobOptions, changes: Mapping[str, float | str | None]) -> JobOptions:
     """The options with these changes, checked. Raises BadOption for an unknown name."""
-    tables = {one.name: one.table for one in JOB_OPTIONS}
+    tables = {option.name: option.table for option in JOB_OPTIONS}
     for name, value in changes.items():
         if name not in tables:
             raise BadOption("option", name, "one of " + ", ".join(tables))
@@ -103,15 +99,15 @@ async def operator_options(frontier: Frontier) -> dict[str, float | None]:
     control = await read_control(frontier.home)
     options = options_of(frontier.job, control, lenient=True)
     return {
-        one.name: getattr(getattr(options, one.table), one.name)
-        for one in JOB_OPTIONS
-        if SET_BY_OPERATOR + one.field in control
+        option.name: getattr(getattr(options, option.table), option.name)
+        for option in JOB_OPTIONS
+        if SET_BY_OPERATOR + option.field in control
     }
 
 
 async def release_options(frontier: Frontier, names: Iterable[str]) -> None:
     """Let the next run of the job set these again."""
-    fields = {one.name: one.field for one in JOB_OPTIONS}
+    fields = {option.name: option.field for option in JOB_OPTIONS}
     await write_control(frontier, {SET_BY_OPERATOR + fields[name]: "" for name in names})
 
 
@@ -143,7 +139,11 @@ async def settle_hosts(frontier: Frontier) -> None:
 
 
 #: What can be reset for one host: its own limits, a rest, a raised delay.
-RESET = (*filter(None, (one.declared.host for one in JOB_OPTIONS)), "blocked_for_s", "raised_s")
+RESET = (
+    *filter(None, (option.declared.host for option in JOB_OPTIONS)),
+    "blocked_for_s",
+    "raised_s",
+)
 HOST_OPTIONS = (*RESET, "crawl_delay_s")
 
 

@@ -12,10 +12,10 @@ import msgspec
 
 from skitter.errors import BadOption
 from skitter.frontier.seen import seen_set
-from skitter.frontier.sites.facts import EXCLUDED_S, Trouble, open_body, open_trouble
+from skitter.frontier.sites.snapshots import EXCLUDED_S, Trouble, open_body, open_trouble
+from skitter.frontier.transport.messages import MAX_ERROR_CHARS, batched, ms, scatter, with_scores
 from skitter.frontier.transport.scripts import Code
 from skitter.frontier.transport.shard import Shard
-from skitter.frontier.transport.wire import MAX_ERROR_CHARS, batched, ms, scatter, with_scores
 from skitter.model import DeadLetter, Request
 from skitter.redact import redact_request, redact_text
 
@@ -50,15 +50,15 @@ class Filter:
     reason: str | None = None  # a substring, ignoring case; or a kind (`kind_of`)
 
     def matches(self, letter: DeadLetter) -> bool:
-        return self._url_matches(letter.url) and self._reason_matches(letter.reason)
+        return self.has_url(letter.url) and self.has_reason(letter.reason)
 
-    def _reason_matches(self, reason: str) -> bool:
+    def has_reason(self, reason: str) -> bool:
         if self.reason is None:
             return True
         wanted = self.reason.lower()
         return wanted in reason.lower() or wanted == kind_of(reason).lower()
 
-    def _url_matches(self, url: str) -> bool:
+    def has_url(self, url: str) -> bool:
         if self.url is None:
             return True
         wild = "*" in self.url or "?" in self.url
@@ -82,7 +82,7 @@ def masked(letter: DeadLetter) -> dict[str, Any]:
     return {**document, **texts, "request": redact_request(document["request"])}
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """The position of a dead letter, to continue listing after it."""
 
     shard: int = 0
@@ -90,18 +90,18 @@ class Place(NamedTuple):
     fingerprint: str = ""
 
     @classmethod
-    def of(cls, letter: DeadLetter) -> Place:
+    def of(cls, letter: DeadLetter) -> Position:
         return cls(letter.shard, round(letter.at * 1000), letter.fingerprint)
 
 
 async def dead_letters(
-    frontier: Frontier, which: Filter | None = None, *, after: Place | None = None
+    frontier: Frontier, which: Filter | None = None, *, after: Position | None = None
 ) -> AsyncIterator[DeadLetter]:
     """Oldest first, shard by shard, in small steps. Letters removed meanwhile are skipped."""
-    which, after = which or Filter(), after or Place()
+    which, after = which or Filter(), after or Position()
     for shard in frontier.shards[after.shard :]:
         is_first = shard.keys.shard == after.shard
-        async for page in _pages(shard, after if is_first else Place()):
+        async for page in _pages(shard, after if is_first else Position()):
             for letter in page:
                 if which.matches(letter):
                     yield letter
@@ -133,7 +133,9 @@ async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
 
     Fed messages that are not URLs, and unreadable records, stay dead: they cannot be fetched.
     """
-    return await _send(frontier, Shard.revive, [one for one in letters if one.can_be_fetched])
+    return await _send(
+        frontier, Shard.revive, [letter for letter in letters if letter.can_be_fetched]
+    )
 
 
 async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
@@ -146,14 +148,14 @@ async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: boo
 async def withdraw(frontier: Frontier, requests: Sequence[Request], reason: str) -> int:
     """Make dead letters of requests that wait for their turn or for a retry. Returns how many did:
     one that is in flight, over or unknown stays what it is."""
-    offers = [frontier.offer(one) for one in requests]
+    offers = [frontier.offer(request) for request in requests]
 
     async def send(shard: int, part: list[int]) -> list[bool]:
         rows = [(offers[number].arguments[0], reason) for number in part]
         codes = await frontier.shards[shard].withdraw(rows)
         return [Code(code) is Code.BURIED for code in codes]
 
-    return sum(await scatter([one.shard for one in offers], send, batch=PAGE))
+    return sum(await scatter([offer.shard for offer in offers], send, batch=PAGE))
 
 
 async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:
@@ -188,7 +190,7 @@ async def _send(
 async def excluded_letters(frontier: Frontier) -> AsyncIterator[DeadLetter]:
     """What the job's patterns exclude, set aside while it waited. In small steps, oldest first."""
     for shard in frontier.shards:
-        async for page in _pages(shard, Place(), EXCLUDED):
+        async for page in _pages(shard, Position(), EXCLUDED):
             for letter in page:
                 yield letter
 
@@ -211,7 +213,7 @@ async def restore_excluded(frontier: Frontier) -> int:
 
 
 async def _pages(
-    shard: Shard, start: Place, times: tuple[str, str] = DEAD
+    shard: Shard, start: Position, times: tuple[str, str] = DEAD
 ) -> AsyncIterator[list[DeadLetter]]:
     """By time, not by position: letters revived between two pages must not shift the rest."""
     first, last_of_all = times
@@ -266,3 +268,18 @@ def _letter(shard: int, fingerprint: str, at: float, record: bytes, trouble: byt
 
 def _number(score: float) -> str:
     return f"{score:.0f}"
+
+
+async def forget(frontier: Frontier, requests: Sequence[Request]) -> list[bool]:
+    """Make pages that are done unknown, so that a push or a link brings them again. Returns which
+    were: one that waits, is in flight or dead stays what it is."""
+    if not seen_set(frontier.layout).can_forget:
+        raise BadOption("forget", True, "left out: a Bloom filter cannot forget")
+    offers = [frontier.offer(one) for one in requests]
+
+    async def send(shard: int, part: list[int]) -> list[int]:
+        rows = [offers[i].arguments[:2] for i in part]  # fingerprint and host
+        return await frontier.shards[shard].forget(rows)
+
+    codes = await scatter([one.shard for one in offers], send, batch=PAGE)
+    return [code == Code.DONE for code in codes]

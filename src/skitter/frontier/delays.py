@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 
-from skitter.frontier.transport.wire import decode, ms
+from skitter.frontier.transport.messages import decode, ms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ def open_host(packed: bytes) -> HostRecord:
 MAX_URL_CHARS = 200
 
 
-class Trip(NamedTuple):
+class SentRequest(NamedTuple):
     """A finished request, for the audit of politeness."""
 
     host: str

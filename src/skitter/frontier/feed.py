@@ -26,9 +26,8 @@ import msgspec
 from skitter.errors import BadURL, JobClosed, QueueFull, UsageError, shorten
 from skitter.frontier.totals import read_options
 from skitter.frontier.transport.keys import feed_key
+from skitter.frontier.transport.messages import NOT_PLAIN, clip, cut, decode, encode, ms
 from skitter.frontier.transport.scripts import script
-from skitter.frontier.transport.sync import is_cluster
-from skitter.frontier.transport.wire import NOT_PLAIN, clip, cut, decode, encode, ms
 from skitter.model import Added, Origin, Request
 from skitter.urls import fingerprint, identify
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.offers import Offer
+    from skitter.frontier.requests import Offer
     from skitter.urls import Canonical
 
 
@@ -46,7 +45,7 @@ KEPT: Final = 10_000
 BATCH: Final = 500
 
 
-class Refusal(msgspec.Struct, frozen=True, array_like=True):
+class ExcludedLink(msgspec.Struct, frozen=True, array_like=True):
     """Why a link was not followed."""
 
     kind: str  # robots, scope, depth, nofollow, ...
@@ -55,34 +54,34 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     url: str = ""  # of the link; older releases did not keep it
 
 
-async def record_refusals(frontier: Frontier, refusals: dict[str, Refusal]) -> None:
+async def record_refusals(frontier: Frontier, refusals: dict[str, ExcludedLink]) -> None:
     """Record links that were kept out, by URL."""
     canonical = frontier.layout.canonical
     rows = [
-        (_fingerprint(url, canonical), one.kind, encode(_shortened(one, url)))
-        for url, one in refusals.items()
+        (_fingerprint(url, canonical), refusal.kind, encode(_shortened(refusal, url)))
+        for url, refusal in refusals.items()
     ]
     for first in range(0, len(rows), BATCH):
         await frontier.home.refuse(rows[first : first + BATCH], keep=KEPT)
 
 
-async def newest_refusals(frontier: Frontier) -> list[Refusal]:
+async def newest_refusals(frontier: Frontier) -> list[ExcludedLink]:
     """The refusals that are still known, in no order: KEPT at most."""
-    keys, found = frontier.home.keys, list[Refusal]()
+    keys, found = frontier.home.keys, list[ExcludedLink]()
     for part in ("new", "old"):
         for packed in await frontier.server.command("HVALS", keys.key("refused", part)):
             with suppress(ValueError):  # as below
-                found.append(msgspec.convert(decode(packed), Refusal))
+                found.append(msgspec.convert(decode(packed), ExcludedLink))
     return found
 
 
-async def find_refusal(frontier: Frontier, fp: str) -> Refusal | None:
+async def find_refusal(frontier: Frontier, fp: str) -> ExcludedLink | None:
     """Why a link was kept out; None: it was not, or too long ago."""
     keys, server = frontier.home.keys, frontier.server
     for part in ("new", "old"):
         if packed := await server.command("HGET", keys.key("refused", part), fp):
             try:
-                return msgspec.convert(decode(packed), Refusal)
+                return msgspec.convert(decode(packed), ExcludedLink)
             except ValueError:  # msgspec's errors are ValueErrors
                 return None
     return None
@@ -96,8 +95,8 @@ def _fingerprint(url: str, canonical: Canonical) -> str:
         return fingerprint(clip(url))
 
 
-def _shortened(one: Refusal, url: str) -> Refusal:
-    return Refusal(one.kind, cut(one.reason), clip(one.found_on), clip(url))
+def _shortened(link: ExcludedLink, url: str) -> ExcludedLink:
+    return ExcludedLink(link.kind, cut(link.reason), clip(link.found_on), clip(url))
 
 
 KEEP_S = 30.0
@@ -116,7 +115,7 @@ class Messages(NamedTuple):
 
 async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
     """One cheap command, or one per key in a cluster, for callers that poll."""
-    for some in [[key] for key in keys] if is_cluster(frontier.server.client) else [keys]:
+    for some in [[key] for key in keys] if frontier.server.is_cluster else [keys]:
         if await frontier.server.command("EXISTS", *some):
             return True
     return False
@@ -137,7 +136,7 @@ async def finish_batch(frontier: Frontier, *, name: str, place: str) -> None:
 
 def _places(frontier: Frontier, keys: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
     """Where to keep batches, and of which keys."""
-    if not is_cluster(frontier.server.client):
+    if not frontier.server.is_cluster:
         return [(frontier.home.keys.key("feeding"), keys)]
     return [(_beside(key, frontier.job), [key]) for key in keys]
 
@@ -173,7 +172,7 @@ def _checked(place: str, answer: list[bytes]) -> Messages:
 FULL_PAUSE_S = 0.25
 FEED_BATCH = 500
 LOCK_MS = 5000
-_OF_ENGINES = ("slot", "identity")
+_OF_ENGINES = ("slot", "identity", "redo")
 _TAKEN = frozenset((Added.NEW, Added.SEEN))
 
 
@@ -186,12 +185,12 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
         if _TAKEN.issuperset(answers):
             break
         del total[Added.FULL]
-        deep = [one for one, said in zip(offers, answers, strict=True) if said is Added.DEEP]
+        deep = [offer for offer, said in zip(offers, answers, strict=True) if said is Added.DEEP]
         if deep:
             await _refuse(frontier, deep)
         if total[Added.CLOSED]:
             raise JobClosed(frontier.job, (await frontier.stats()).state)
-        offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
+        offers = [offer for offer, said in zip(offers, answers, strict=True) if said is Added.FULL]
         if offers and not wait:
             limits = (await read_options(frontier.home)).limits  # others may have changed them
             raise QueueFull(
@@ -206,8 +205,10 @@ async def _refuse(frontier: Frontier, deep: list[Offer]) -> None:
     """Record what was pushed too deep: unlike a link, no page keeps it."""
     requests = [msgspec.convert(decode(one.body), Request) for one in deep]
     refusals = {
-        one.url: Refusal("depth", f"it was pushed at depth {one.depth}, beyond max_depth", "")
-        for one in requests
+        request.url: ExcludedLink(
+            "depth", f"it was pushed at depth {request.depth}, beyond max_depth", ""
+        )
+        for request in requests
     }
     await record_refusals(frontier, refusals)
 

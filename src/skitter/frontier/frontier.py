@@ -16,23 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from skitter.errors import ServerFull, SkitterError
-from skitter.frontier.absent import REST_S, Absent
 from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, reopen, seal
 from skitter.frontier.delays import Granted
-from skitter.frontier.offers import Offer, identified, offer
-from skitter.frontier.totals import open_state, read_options, read_totals, refill
+from skitter.frontier.requests import Offer, identified, offer
+from skitter.frontier.shard_calls import REST_S, ShardCalls
+from skitter.frontier.totals import read_options, read_totals, refill
 from skitter.frontier.transport.keys import feed_key
-from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.shard import Shard
-from skitter.frontier.transport.wire import (
+from skitter.frontier.transport.messages import (
     cut,
     ms,
     open_lease,
     open_paces,
+    open_state,
     pack_feedback,
     scatter,
     side_by_side,
 )
+from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.shard import Shard
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from skitter.frontier.delays import Departure, Trip
+    from skitter.frontier.delays import Departure, SentRequest
     from skitter.frontier.identities import Identify
     from skitter.frontier.transport.connection import Server
     from skitter.model import Completion, Lane, Lease, Request
@@ -85,7 +86,7 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class Frontier:
-    """One job on one server, for one client. Opened by `skitter.frontier.jobs`."""
+    """One job on one server, for one client. `open_frontier` opens it."""
 
     job: str
     layout: Layout
@@ -102,10 +103,10 @@ class Frontier:
     #: shard -> pages to be reopened, as of the last lease; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
     _with_sessions: dict[int, bool] = field(default_factory=dict)  # as of the last lease
-    _absent: Absent[_Part] = field(init=False)
+    _absent: ShardCalls[_Part] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._absent = Absent(self._give_back)
+        self._absent = ShardCalls(self._give_back)
 
     @property
     def home(self) -> Shard:
@@ -114,6 +115,7 @@ class Frontier:
 
     @property
     def server(self) -> Server:
+        """The server that the job is on."""
         return self.home.server
 
     @property
@@ -122,6 +124,7 @@ class Frontier:
         return self.home.client
 
     def shard_for(self, host: str) -> Shard:
+        """The shard that has the URLs of a host."""
         return self.shards[self.layout.shard_of(host)]
 
     async def server_time(self) -> float:
@@ -240,7 +243,8 @@ class Frontier:
         waits += [REOPEN_S for count in self._to_reopen.values() if count]
         waits += [REST_S] if self.away else []
         leases = [lease for part in parts for lease in part.leases]
-        return Leased(leases, parts[0].state, min(waits, default=None))
+        has_files = any(part.has_files for part in parts)
+        return Leased(leases, parts[0].state, min(waits, default=None), has_files)
 
     async def _lease_parts(self, limit: int, lease_part: LeasePart) -> list[Leased]:
         order = _shuffled(list(range(len(self.shards))), random.random())
@@ -282,7 +286,7 @@ class Frontier:
     async def _lease_part(self, terms: Mapping[str, Any], shard: int, limit: int) -> _Part:
         since = time.monotonic()
         answer = await self.shards[shard].lease(limit=limit, **terms)
-        state, again_ms, token, is_short, born, pace, to_reopen, sessions, _, *rows = answer
+        state, again_ms, token, is_short, born, pace, to_reopen, sessions, _, files, *rows = answer
         self._with_sessions[shard] = bool(sessions)
         if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
             self._lives[shard] = life
@@ -298,12 +302,14 @@ class Frontier:
         ]
         again_in_s = None if again_ms < 0 else again_ms / 1000
         known = open_state(self.job, state.decode())
-        leased = Leased([one for one in leases if one.url], known, again_in_s)
-        if unreadable := [Failure(lease=one, error=UNREADABLE) for one in leases if not one.url]:
+        leased = Leased([lease for lease in leases if lease.url], known, again_in_s, files > 0)
+        if unreadable := [
+            Failure(lease=lease, error=UNREADABLE) for lease in leases if not lease.url
+        ]:
             await self.bury(unreadable)
             # Lease others in their place: an empty result would mean that nothing is left.
             _, more, short = await self._lease_part(terms, shard, len(unreadable))
-            both = Leased(leased.leases + more.leases, more.state, more.again_in_s)
+            both = Leased(leased.leases + more.leases, more.state, more.again_in_s, files > 0)
             return _Part(shard, both, short)
         return _Part(shard, leased, limit - len(leases) if is_short else 0)
 
@@ -348,8 +354,8 @@ class Frontier:
         codes = await self._send_ahead(sealed)
         if self.keeps_depths:
             sealed = [
-                keep_outlinks(one, is_cut=Added.DEEP in said)
-                for one, said in zip(sealed, codes, strict=True)
+                keep_outlinks(completion, is_cut=Added.DEEP in said)
+                for completion, said in zip(sealed, codes, strict=True)
             ]
 
         async def send(shard: int, part: list[int]) -> list[Ended]:
@@ -372,19 +378,19 @@ class Frontier:
             return [_ENDED[code] for code in codes[: len(group)]]
 
         return await scatter(
-            [one.shard for one in sealed],
+            [completion.shard for completion in sealed],
             send,
-            weights=[one.weight for one in sealed],
+            weights=[completion.weight for completion in sealed],
             batch=self.complete_batch,
         )
 
     async def _send_ahead(self, sealed: Sequence[Sealed]) -> list[list[Added]]:
         """Add links to other shards first. Returns the answers to the links of each completion."""
-        if not any(one.ahead for one in sealed):
+        if not any(completion.ahead for completion in sealed):
             return [[] for _ in sealed]
         ahead = [one for completion in sealed for one in completion.ahead]
         answers = iter(await self.add_offers(ahead, links=True))
-        return [list(islice(answers, len(one.ahead))) for one in sealed]
+        return [list(islice(answers, len(completion.ahead))) for completion in sealed]
 
     async def retry(self, failures: Sequence[Failure]) -> list[Ended]:
         """Try again later, at a lower priority; dead after max_retries."""
@@ -415,17 +421,17 @@ class Frontier:
             pairs = zip(answer[::2], answer[1::2], strict=True)
             return [Granted(wait_ms / 1000, moment_ms) for wait_ms, moment_ms in pairs]
 
-        places = [self.layout.shard_of(one.host) for one in departures]
+        places = [self.layout.shard_of(departure.host) for departure in departures]
         return await scatter(places, send, batch=END_BATCH)
 
-    async def record(self, trips: Sequence[Trip]) -> None:
+    async def record(self, trips: Sequence[SentRequest]) -> None:
         """Record finished requests for the audit of politeness."""
 
         async def send(shard: int, part: list[int]) -> list[None]:
             await self.shards[shard].record([trips[i].row for i in part])
             return [None for _ in part]
 
-        places = [self.layout.shard_of(one.host) for one in trips]
+        places = [self.layout.shard_of(trip.host) for trip in trips]
         await scatter(places, send, batch=END_BATCH)
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:

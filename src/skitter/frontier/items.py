@@ -10,25 +10,26 @@ Loaded items leave the stream, so with two sinks each would get a part that look
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from skitter.errors import InfrastructureError, ItemsElsewhere, JobMissing, shorten
 from skitter.frontier.completions import encode_item
-from skitter.frontier.transport.wire import decode, encode
+from skitter.frontier.transport.messages import decode, encode
 from skitter.frontier.workers import SILENCE_S, live_workers
-from skitter.model import Result
+from skitter.model import Request, Result
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.shard import Shard
     from skitter.model import Lease
 
-
+R = TypeVar("R", bound="RejectedItem")
 PAGE = 500
 GROUP = "load"
 REJECTED_KEPT = 100_000
@@ -73,7 +74,7 @@ async def find_item(frontier: Frontier, *, host: str, fingerprint: str) -> Resul
     """The newest item of a page that is still in the stream; reads back from the newest of all."""
     shard, before, found = frontier.shard_for(host), "+", list[Result]()
     while page := await shard.command("XREVRANGE", "items", before, "-", "COUNT", PAGE):
-        found += [one for one in _items(shard, page) if one.fingerprint == fingerprint]
+        found += [item for item in _items(shard, page) if item.fingerprint == fingerprint]
         if found and found[-1].index == 0:
             break
         before = f"({page[-1][0].decode()}"
@@ -117,9 +118,16 @@ class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
 
+class RejectedFrom(RejectedItem, frozen=True, kw_only=True):
+    """The same, with the request of its page: None if that is not known."""
+
+    request: Request | None = None
+    entry: str = ""  # its place in the stream
+
+
 async def reject_items(frontier: Frontier, *rejected: RejectedItem) -> None:
     """Keep items that cannot be stored, and count them by field; the oldest are dropped."""
-    rows = [((one.field or "whole")[:200], encode(one)) for one in rejected]
+    rows = [(_field_of(item), encode(item)) for item in rejected]
     await frontier.home.reject_items(rows, keep=REJECTED_KEPT)
 
 
@@ -133,14 +141,34 @@ async def count(frontier: Frontier, **counters: int) -> None:
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
     """The last rejected items, newest first."""
     entries = await frontier.home.command("XREVRANGE", "rejected", "+", "-", "COUNT", count)
-    found = []
+    return list(_rejected(entries, RejectedItem))
+
+
+async def rejected_pages(frontier: Frontier) -> AsyncIterator[list[RejectedFrom]]:
+    """All rejected items, oldest first, in small steps."""
+    after = "-"
+    while page := await frontier.home.command("XRANGE", "rejected", after, "+", "COUNT", PAGE):
+        after = f"({page[-1][0].decode()}"
+        yield list(_rejected(page, RejectedFrom))
+
+
+async def forget_rejected(frontier: Frontier, items: Sequence[RejectedFrom]) -> None:
+    """Their pages are handled again."""
+    if items:
+        await frontier.home.unreject([(item.entry, _field_of(item)) for item in items])
+
+
+def _rejected(entries: Any, kind: type[R]) -> Iterator[R]:
     for entry, fields in entries:
         with suppress(*UNREADABLE):
             # Older releases stored it as `aside`.
-            one = msgspec.convert(decode(fields.get(b"item") or fields[b"aside"]), RejectedItem)
+            stored = decode(fields.get(b"item") or fields[b"aside"])
             at = int(entry.partition(b"-")[0]) / 1000
-            found.append(msgspec.structs.replace(one, at=at))
-    return found
+            yield msgspec.convert({**stored, "at": at, "entry": entry.decode()}, kind)
+
+
+def _field_of(item: RejectedItem) -> str:
+    return (item.field or "whole")[:200]
 
 
 @dataclass(slots=True)
@@ -151,6 +179,7 @@ class ItemStream:
     loader: str
     take_over_s: float = TAKE_OVER_S
     _begun: set[int] = field(default_factory=set)
+    _again: dict[int, float] = field(default_factory=dict)  # lua/lib/later.lua, by shard
     _pause_s: float = FIRST_PAUSE_S
 
     async def read(self, limit: int, wait_s: float) -> list[Result]:
@@ -211,7 +240,19 @@ class ItemStream:
         results, unreadable = _read(shard, entries)
         for entry, fields in unreadable:
             await self._reject(shard, entry, fields)
-        return results
+        return await self._marked(shard, results)
+
+    async def _marked(self, shard: Shard, results: list[Result]) -> list[Result]:
+        """Those of a moment when pages were being visited again. Asked after they were read: what
+        is later than that moment cannot have been read before it was noted."""
+        number = shard.keys.shard
+        if results and number not in self._again:
+            found = await shard.command("HGET", "stats", "again_since")
+            if not found:
+                return results
+            self._again[number] = int(found) / 1000
+        since = self._again.get(number, inf)
+        return [replace(one, is_later=one.fetched_at >= since) for one in results]
 
     async def _reject(self, shard: Shard, entry: bytes, fields: Any) -> None:
         """One bad entry must not hold up all others."""
@@ -271,7 +312,7 @@ def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
 def _items(shard: Shard, page: list[Any]) -> list[Result]:
     """Results without notices, which are for loaders only."""
     results, _ = _read(shard, page)
-    return [one for one in results if not one.is_notice]
+    return [result for result in results if not result.is_notice]
 
 
 def _by_shard(frontier: Frontier, results: Sequence[Result]) -> list[tuple[Shard, list[str]]]:
@@ -331,4 +372,4 @@ async def _find(frontier: Frontier) -> tuple[str, float]:
 
 
 async def _is_loading(frontier: Frontier) -> bool:
-    return any(one.kind == "loader" for one in await live_workers(frontier))
+    return any(beat.kind == "loader" for beat in await live_workers(frontier))

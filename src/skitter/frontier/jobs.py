@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,8 +13,11 @@ from skitter.errors import (
     JobExists,
     JobMismatch,
     JobMissing,
+    JobNewer,
     SkitterError,
+    shorten,
 )
+from skitter.extras import RELEASE
 from skitter.frontier.control import (
     change_options,
     check_per,
@@ -23,14 +26,13 @@ from skitter.frontier.control import (
     replaced,
 )
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.totals import PURGE, has_options, open_state, options_of
+from skitter.frontier.totals import has_options, options_of
 from skitter.frontier.transport.endpoints import client_name
 from skitter.frontier.transport.keys import JOBS, ShardKeys, feed_key
-from skitter.frontier.transport.scan import scan_keys
-from skitter.frontier.transport.shard import Shard
+from skitter.frontier.transport.messages import PURGE, open_state, side_by_side
+from skitter.frontier.transport.shard import Shard, scan_keys
 from skitter.frontier.transport.sync import turnstile
-from skitter.frontier.transport.wire import side_by_side
-from skitter.settings import JobOptions, Layout, check_job_name
+from skitter.settings import FORMAT, JobOptions, Layout, check_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -80,7 +82,7 @@ async def for_each_job(
 
 
 #: Not set by callers: they follow from the options and the release.
-CHOSEN_BY_US = frozenset({"by_domain", "domains_together", "fingerprinter"})
+CHOSEN_BY_US = frozenset({"by_domain", "domains_together", "fingerprinter", "format", "release"})
 #: `skitter create` chooses these for all engines: here, a default means "whatever is stored".
 WITHOUT_A_WISH = {"shards": Layout().shards, "bloom": Layout().bloom}
 
@@ -98,6 +100,7 @@ async def create_job(
     if await server.command("HGET", JOBS, job) is None:  # a full server refuses writes
         by_domain = options is not None and options.politeness.per == "domain"
         new = replace(layout or Layout(), by_domain=by_domain, domains_together=True)
+        new = replace(new, format=FORMAT, release=RELEASE)
         await server.command("HSETNX", JOBS, job, msgspec.json.encode(new))
     frontier = await _frontier(server, job, clock)
     if layout is not None:
@@ -111,7 +114,7 @@ async def create_job(
         return frontier
     frontier.options = options_of(job, controls[0], lenient=options is not None)
     # Setting options settles every host again: skip it if they are set already.
-    if options is not None and not all(has_options(one, options) for one in controls):
+    if options is not None and not all(has_options(control, options) for control in controls):
         await configure(frontier, options)
     return frontier
 
@@ -120,8 +123,9 @@ async def note_fingerprinter(frontier: Frontier, name: str) -> None:
     """Note how the nodes of this job tell pages apart, for others who add URLs."""
     if frontier.layout.fingerprinter != name:
         frontier.layout = replace(frontier.layout, fingerprinter=name)
-        known = msgspec.json.encode(frontier.layout)
-        await frontier.server.command("HSET", JOBS, frontier.job, known)
+        raw = await frontier.server.command("HGET", JOBS, frontier.job) or b"{}"
+        known = msgspec.json.decode(raw, type=dict[str, Any]) | asdict(frontier.layout)
+        await frontier.server.command("HSET", JOBS, frontier.job, msgspec.json.encode(known))
         await frontier.home.command("HINCRBY", "control", "born", 1)  # others open it again
 
 
@@ -200,13 +204,30 @@ async def _frontier(
     raw = await server.command("HGET", JOBS, job)
     if raw is None:
         raise JobMissing(job, await list_jobs(server))
-    try:
-        layout = msgspec.json.decode(raw, type=Layout)
-    except msgspec.MsgspecError as error:
-        raise JobDamaged(job, f"its layout cannot be read ({error})") from None
+    layout = _open_layout(job, raw)
     name = client or client_name()
     shards = [Shard(server, ShardKeys(job, number), name, clock) for number in range(layout.shards)]
     return Frontier(job, layout, JobOptions(), shards)
+
+
+class _Format(msgspec.Struct):
+    """What every release can read of a layout."""
+
+    format: int = 1
+    release: str = ""
+
+
+def _open_layout(job: str, raw: bytes) -> Layout:
+    """Raises JobDamaged, or JobNewer."""
+    try:
+        stored = msgspec.json.decode(raw, type=_Format)
+        if stored.format > FORMAT:
+            maker = shorten(stored.release) or "a newer one"
+            what = f"{maker} made it in format {stored.format}, and this one knows {FORMAT}"
+            raise JobNewer(job, what)
+        return msgspec.json.decode(raw, type=Layout)
+    except msgspec.MsgspecError as error:
+        raise JobDamaged(job, f"its layout cannot be read ({error})") from None
 
 
 def _check_states(job: str, controls: list[dict[str, str]]) -> list[State | None]:
@@ -218,9 +239,9 @@ def _check_states(job: str, controls: list[dict[str, str]]) -> list[State | None
 
 
 def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:
-    for one in fields(Layout):
-        if one.name in CHOSEN_BY_US:
+    for field in fields(Layout):
+        if field.name in CHOSEN_BY_US:
             continue
-        old, new = getattr(stored, one.name), getattr(asked, one.name)
-        if old != new and (one.name, new) not in WITHOUT_A_WISH.items():
-            raise JobMismatch(job, one.name, stored=old, asked=new)
+        old, new = getattr(stored, field.name), getattr(asked, field.name)
+        if old != new and (field.name, new) not in WITHOUT_A_WISH.items():
+            raise JobMismatch(job, field.name, stored=old, asked=new)

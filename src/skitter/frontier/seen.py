@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from skitter.frontier.transport.scan import scan_names
+from skitter.frontier.transport.shard import scan_names
 from skitter.settings import Bloom
 
 if TYPE_CHECKING:

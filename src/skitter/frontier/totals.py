@@ -20,8 +20,8 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_origin
 
-from skitter.errors import BadOption, JobDamaged, shorten
-from skitter.frontier.transport.wire import ms, side_by_side
+from skitter.errors import BadOption, JobDamaged, JobNewer, shorten
+from skitter.frontier.transport.messages import ms, open_state, side_by_side
 from skitter.model import State, Stats
 from skitter.settings import (
     JOB_OPTIONS,
@@ -42,8 +42,31 @@ if TYPE_CHECKING:
 
 #: Fields of `control` that are not numbers.
 WORDS = frozenset(
-    one.field for one in JOB_OPTIONS if one.type is str or get_origin(one.type) is Literal
+    option.field
+    for option in JOB_OPTIONS
+    if option.type is str or get_origin(option.type) is Literal
 )
+
+
+#: Those of one word of a few, to which a release may add.
+_CHOICES = frozenset(option.field for option in JOB_OPTIONS if get_origin(option.type) is Literal)
+#: Fields that are not options: the state, and what scripts and other modules note.
+FACTS = frozenset(
+    (
+        *("state", "born", "lifo", "shards", "workers", "fleet", "adopted"),
+        *("depths", "clock", "shift", "spare", "bloom_blocks", "bloom_hashes"),
+    )
+)
+_FIELDS = frozenset(option.field for option in JOB_OPTIONS)
+KNOWN_FIELDS = FACTS | _FIELDS
+#: Prefix of a field that marks it as set by an operator: it survives the next run of the job.
+SET_BY_OPERATOR = "set:"
+
+
+def newer_options(control: Mapping[str, str]) -> list[str]:
+    """Those that only a newer release knows. They are kept for it."""
+    names = {name.removeprefix(SET_BY_OPERATOR) for name in control}
+    return sorted(shorten(name) for name in names - KNOWN_FIELDS)
 
 
 async def read_control(shard: Shard) -> dict[str, str]:
@@ -58,17 +81,21 @@ async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:
 
 def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -> JobOptions:
     stored: dict[str, float | str] = {}
-    for name, value in control.items():
+    for name in _FIELDS & control.keys():
+        value = control[name]
         try:
             stored[name] = value if name in WORDS else _finite(value)
         except ValueError:
-            if name != "state" and not lenient:
+            if not lenient:
                 what = f"{name} is {shorten(repr(value))}, which is not a number"
                 raise JobDamaged(job, what) from None
     while True:
         try:
             return _from_fields(stored)
         except BadOption as error:
+            if not lenient and error.option in _CHOICES:
+                what = f"{error.option} is {shorten(repr(stored[error.option]))}"
+                raise JobNewer(job, f"{what}, which it does not know") from None
             if not lenient or stored.pop(error.option, None) is None:
                 raise JobDamaged(job, _explain(job, error)) from None
 
@@ -95,25 +122,25 @@ def has_options(control: Mapping[str, str], options: JobOptions) -> bool:
 
 def to_fields(options: JobOptions) -> dict[str, object]:
     """The fields that lua/lib/limits.lua reads; an empty value means no limit."""
-    return {one.field: to_field(one, options) for one in JOB_OPTIONS}
+    return {option.field: to_field(option, options) for option in JOB_OPTIONS}
 
 
-def to_field(one: Option, options: JobOptions) -> object:
-    value = getattr(getattr(options, one.table), one.name)
+def to_field(option: Option, options: JobOptions) -> object:
+    value = getattr(getattr(options, option.table), option.name)
     if value is None:
         return ""
-    if one.type is bool:
+    if option.type is bool:
         return int(value)
-    return ms(value) if one.in_ms else value
+    return ms(value) if option.in_ms else value
 
 
 def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
-    values: dict[str, dict[str, Any]] = {one.table: {} for one in JOB_OPTIONS}
-    for one in JOB_OPTIONS:
-        if (value := stored.get(one.field)) is not None:
-            values[one.table][one.name] = _value(one, value)
-        elif one.optional:  # an absent limit means none, whatever its default
-            values[one.table][one.name] = None
+    values: dict[str, dict[str, Any]] = {option.table: {} for option in JOB_OPTIONS}
+    for option in JOB_OPTIONS:
+        if (value := stored.get(option.field)) is not None:
+            values[option.table][option.name] = _value(option, value)
+        elif option.optional:  # an absent limit means none, whatever its default
+            values[option.table][option.name] = None
     return JobOptions(
         politeness=Politeness(**values["politeness"]),
         retries=Retries(**values["retries"]),
@@ -123,37 +150,10 @@ def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
     )
 
 
-def _value(one: Option, stored: Any) -> Any:
-    if one.field in WORDS:
+def _value(option: Option, stored: Any) -> Any:
+    if option.field in WORDS:
         return stored
-    return stored / 1000 if one.in_ms else one.type(stored)
-
-
-PURGE = "purge"  # not a State: every script refuses such a job
-
-#: The words used by scripts and by jobs of older releases.
-_STORED = {
-    State.RUNNING: "run",
-    State.PAUSED: "pause",
-    State.DRAINING: "drain",
-    State.CANCELLED: "cancel",
-}
-_STATES = {word: state for state, word in _STORED.items()}
-
-
-def stored_state(state: State) -> str:
-    return _STORED[state]
-
-
-def is_state(word: str) -> bool:
-    return word in _STATES
-
-
-def open_state(job: str, word: str) -> State:
-    """Raises JobDamaged."""
-    if word not in _STATES:
-        raise JobDamaged(job, f"its state is {word!r}, which this release does not know")
-    return _STATES[word]
+    return stored / 1000 if option.in_ms else option.type(stored)
 
 
 _COUNTS = [name for name, kind in Stats.__annotations__.items() if kind == "int"]

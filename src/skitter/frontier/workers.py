@@ -16,7 +16,7 @@ import msgspec
 
 from skitter.errors import ServerUnreachable, SkitterError
 from skitter.frontier.transport.endpoints import name_of_host
-from skitter.frontier.transport.wire import cut, decode, encode, side_by_side
+from skitter.frontier.transport.messages import cut, decode, encode, side_by_side
 from skitter.observe.report import some
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     memory_mb: float = 0.0
     handlers: tuple[str, ...] = ()  # of its spider
     spider: str = ""  # its name and version: spider/source.py
+    release: str = ""  # of Skitter; empty: before 0.2
 
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
@@ -147,7 +148,9 @@ async def leave_machine(frontier: Frontier, name: str) -> None:
 
 async def live_machines(frontier: Frontier) -> list[Heartbeat]:
     now = await frontier.server_time()
-    return [one for one in await supervisors(frontier) if now - one.at < SILENCE_S]
+    return [
+        supervisor for supervisor in await supervisors(frontier) if now - supervisor.at < SILENCE_S
+    ]
 
 
 async def supervisors(frontier: Frontier) -> list[Heartbeat]:
@@ -223,10 +226,10 @@ def machines_of(
 ) -> list[Machine]:
     """By name, lost ones first. `heads`: the supervisors. Pure."""
     found = []
-    for host in {one.host for one in (*beats, *heads)}:
+    for host in {process.host for process in (*beats, *heads)}:
         here = [one for one in beats if one.host == host]
-        chiefs = [one for one in heads if one.host == host]
-        at = max(one.at for one in (*here, *chiefs))
+        chiefs = [head for head in heads if head.host == host]
+        at = max(chief.at for chief in (*here, *chiefs))
         is_lost = now - at >= SILENCE_S
         alive = living(here, now)
         found.append(
@@ -239,7 +242,7 @@ def machines_of(
                 pages=sum(one.pages for one in alive),
                 active=sum(one.active for one in alive),
                 memory_mb=sum(one.memory_mb for one in alive),
-                note=max((one.note for one in chiefs), default="") if is_lost else "",
+                note=max((chief.note for chief in chiefs), default="") if is_lost else "",
             )
         )
     return sorted(found, key=lambda one: (not one.is_lost, one.host))
@@ -249,20 +252,20 @@ async def note_lost_machines(frontier: Frontier) -> list[str]:
     """Note what a machine that fell silent held, and later what came of it; returns what is new,
     for the log. Machines that are silent for FORGET_S are forgotten."""
     now, heads = await frontier.server_time(), await supervisors(frontier)
-    alive = {one.host for one in heads if now - one.at < SILENCE_S}
+    alive = {head.host for head in heads if now - head.at < SILENCE_S}
     news = []
-    for one in heads:
-        silent_s = now - one.at
-        if silent_s >= SILENCE_S and (one.host in alive or silent_s > FORGET_S):
-            await leave_machine(frontier, one.name)  # it is back, or will not come back
-        elif silent_s >= SILENCE_S and (not one.note or one.note.endswith(HELD)):
-            held = await _count_held(frontier, one.host)
-            if one.note and held:
+    for head in heads:
+        silent_s = now - head.at
+        if silent_s >= SILENCE_S and (head.host in alive or silent_s > FORGET_S):
+            await leave_machine(frontier, head.name)  # it is back, or will not come back
+        elif silent_s >= SILENCE_S and (not head.note or head.note.endswith(HELD)):
+            held = await _count_held(frontier, head.host)
+            if head.note and held:
                 continue
-            note = one.note.replace(HELD, RETURNED) if one.note else "it held no URL"
+            note = head.note.replace(HELD, RETURNED) if head.note else "it held no URL"
             note = f"it held {some(held, 'URL')}{HELD}" if held else note
-            await report_machine(frontier, msgspec.structs.replace(one, note=note))
-            news.append(f"machine {one.host} is lost: silent for {silent_s:.0f} s; {note}")
+            await report_machine(frontier, msgspec.structs.replace(head, note=note))
+            news.append(f"machine {head.host} is lost: silent for {silent_s:.0f} s; {note}")
     return news
 
 
@@ -350,10 +353,10 @@ def changes_by(
     wish: Wish, beats: Sequence[Heartbeat], machines: Sequence[Heartbeat]
 ) -> list[Change]:
     """What would start and stop where. Both arguments are of live processes. Pure."""
-    names = [one.name for one in machines]
+    names = [machine.name for machine in machines]
     found = []
-    for host in dict.fromkeys(one.host for one in machines):
-        mine = [one.name for one in machines if one.host == host]
+    for host in dict.fromkeys(machine.host for machine in machines):
+        mine = [machine.name for machine in machines if machine.host == host]
         becomes = sum(
             wish.workers if wish.per_machine else share_of(wish.workers, name, names)
             for name in mine
@@ -366,11 +369,11 @@ def changes_by(
 def describe_changes(changes: Sequence[Change]) -> str:
     """`1 stops on web-3; 2 start on web-1`; empty if nothing does. Pure."""
     parts = []
-    for one in changes:
-        more = 0 if one.becomes is None else one.becomes - one.running
+    for change in changes:
+        more = 0 if change.becomes is None else change.becomes - change.running
         if more:
             verb = "start" if more > 0 else "stop"
-            parts.append(f"{abs(more):,} {verb}{'s' * (abs(more) == 1)} on {one.host}")
+            parts.append(f"{abs(more):,} {verb}{'s' * (abs(more) == 1)} on {change.host}")
     return "; ".join(parts)
 
 

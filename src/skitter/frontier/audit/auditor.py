@@ -34,10 +34,10 @@ from skitter.frontier.audit.rules import (
 from skitter.frontier.records.schedule import read_schedule
 from skitter.frontier.seen import KEYS as SEEN_KEYS
 from skitter.frontier.seen import seen_set
-from skitter.frontier.sites.facts import host_facts, request_facts, ticket_of
+from skitter.frontier.sites.snapshots import host_facts, request_facts, ticket_of
 from skitter.frontier.totals import read_budget, read_control, read_options
 from skitter.frontier.transport.keys import SHARD_KEYS, feed_key
-from skitter.frontier.transport.scan import scan_job, scan_names
+from skitter.frontier.transport.shard import scan_job, scan_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,7 +153,7 @@ async def check_control(frontier: Frontier, report: AuditReport, damaged: set[in
     for _ in range(TRIES):  # a change may be under way, shard by shard
         controls = [await read_control(shard) for shard in shards]
         limits = [{**control, **OF_ONE_SHARD} for control in controls]
-        if all(one == limits[0] for one in limits):
+        if all(limit == limits[0] for limit in limits):
             break
     else:
         report.note("control", ["differs between shards"])
@@ -161,7 +161,9 @@ async def check_control(frontier: Frontier, report: AuditReport, damaged: set[in
         problems = control_problems(control, frontier.layout)
         report.note(shard.keys.key("control"), problems)
     pairs = zip(shards, controls, strict=True)
-    return {one.keys.shard for one, control in pairs if not is_workable(control, frontier.layout)}
+    return {
+        shard.keys.shard for shard, control in pairs if not is_workable(control, frontier.layout)
+    }
 
 
 AUDIT_TRIES = 3
@@ -293,7 +295,7 @@ class _ShardAudit:
 
     async def _check_hosts(self) -> None:
         known: set[str] = set()
-        for source in ("hosts", "due", "due_browser", "wait"):
+        for source in ("hosts", "due", "due_browser", "due_file", "wait"):
             async for names in scan_names(self.shard, source):
                 for name in names:
                     if not is_host(name):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import BadURL
 from skitter.frontier.delays import MAX_URL_CHARS
-from skitter.frontier.sites.facts import host_facts
 from skitter.frontier.sites.learned import stored_robots
+from skitter.frontier.sites.snapshots import host_facts
 from skitter.observe.report import some
 from skitter.urls import identify
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
 
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.sites.facts import HostFacts
+    from skitter.frontier.sites.snapshots import HostFacts
     from skitter.frontier.transport.shard import Shard
 
 #: Whether stored rules allow a URL; None: they cannot be read.
@@ -37,7 +37,7 @@ PAGE = 1000
 MAX_NAMED = 20
 
 
-class Trip(NamedTuple):
+class LoggedRequest(NamedTuple):
     """One request."""
 
     left_ms: int
@@ -80,7 +80,7 @@ async def audit_politeness(frontier: Frontier, *, allows: Allows) -> list[HostPo
     options = await frontier.fresh_options()
     found = []
     for shard in frontier.shards:
-        trips: dict[str, list[Trip]] = defaultdict(list)
+        trips: dict[str, list[LoggedRequest]] = defaultdict(list)
         async for trip in _read(shard):
             trips[trip.host].append(trip)
         for facts in await host_facts(shard, list(trips)):
@@ -91,7 +91,7 @@ async def audit_politeness(frontier: Frontier, *, allows: Allows) -> list[HostPo
     return sorted(found, key=lambda one: -one.requests)
 
 
-def judge(facts: HostFacts, trips: list[Trip], *, max_in_flight: int) -> HostPoliteness:
+def judge(facts: HostFacts, trips: list[LoggedRequest], *, max_in_flight: int) -> HostPoliteness:
     """Judge one host from its requests, in the order in which they left. Pure."""
     known = [trip for trip in trips if trip.took_ms >= 0]
     gaps = [(after.left_ms - before.left_ms, after) for before, after in pairwise(known)]
@@ -107,10 +107,10 @@ def judge(facts: HostFacts, trips: list[Trip], *, max_in_flight: int) -> HostPol
     )
 
 
-def most_at_once(trips: Iterable[Trip]) -> int:
+def most_at_once(trips: Iterable[LoggedRequest]) -> int:
     """How many were in flight together, beyond the tolerance for clocks. Pure."""
     moments = [(trip.left_ms, 1) for trip in trips]
-    moments += [(one.left_ms + max(1, one.took_ms - SLACK_MS), -1) for one in trips]
+    moments += [(trip.left_ms + max(1, trip.took_ms - SLACK_MS), -1) for trip in trips]
     now = peak = 0
     for _, change in sorted(moments):  # at the same moment, those that end come first
         now += change
@@ -122,7 +122,7 @@ def _least(delay_ms: int) -> float:
     return delay_ms - max(SLACK_MS, SLACK * delay_ms)
 
 
-async def _read(shard: Shard) -> AsyncIterator[Trip]:
+async def _read(shard: Shard) -> AsyncIterator[LoggedRequest]:
     first = 0
     while rows := await shard.command("LRANGE", "trips", first, first + PAGE - 1):
         for row in rows:
@@ -131,17 +131,19 @@ async def _read(shard: Shard) -> AsyncIterator[Trip]:
         first += PAGE
 
 
-def open_trip(row: str) -> Trip | None:
+def open_trip(row: str) -> LoggedRequest | None:
     """None: it cannot be read."""
     try:
         now_ms, host, at_ms, ago_ms, took_ms, delay_ms, url = row.split(" ", 6)
         left_ms = min(int(at_ms), int(now_ms) - int(ago_ms))  # both are late, if anything
-        return Trip(left_ms, int(took_ms), int(delay_ms), host, url)
+        return LoggedRequest(left_ms, int(took_ms), int(delay_ms), host, url)
     except ValueError:
         return None
 
 
-async def _disallowed(frontier: Frontier, trips: list[Trip], allows: Allows) -> list[str] | None:
+async def _disallowed(
+    frontier: Frontier, trips: list[LoggedRequest], allows: Allows
+) -> list[str] | None:
     """URLs that were fetched although the robots.txt stored now disallows them."""
     rules: dict[str, bytes] = {}
     found, is_known = [], False
@@ -155,7 +157,7 @@ async def _disallowed(frontier: Frontier, trips: list[Trip], allows: Allows) -> 
     return found[:MAX_NAMED] if is_known else None
 
 
-def _pages(trips: list[Trip]) -> Iterator[tuple[str, str]]:
+def _pages(trips: list[LoggedRequest]) -> Iterator[tuple[str, str]]:
     """Host and URL, without robots.txt itself and without cut URLs, which may mean another page."""
     for trip in trips:
         if len(trip.url) < MAX_URL_CHARS:

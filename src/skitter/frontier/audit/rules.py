@@ -14,16 +14,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import UsageError
-from skitter.frontier.offers import identify_request, with_lane
+from skitter.frontier.requests import identify_request, with_lane
 from skitter.frontier.seen import is_seen_set_of
-from skitter.frontier.sites.facts import TICKETS, priority_of
-from skitter.frontier.totals import PURGE, WORDS, is_state
+from skitter.frontier.sites.snapshots import TICKETS, priority_of
+from skitter.frontier.totals import KNOWN_FIELDS, WORDS
+from skitter.frontier.transport.messages import PURGE, is_state
 from skitter.model import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from skitter.frontier.sites.facts import HostFacts, RequestFacts
+    from skitter.frontier.sites.snapshots import HostFacts, RequestFacts
     from skitter.settings import JobOptions, Layout
 
 
@@ -266,7 +267,7 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
     elif not is_state(state):
         yield f"has the state {state!r}, which is unknown"
     for name, value in control.items():
-        if name not in ("state", *WORDS) and not _is_number(value.replace(".", "", 1)):
+        if name in KNOWN_FIELDS - WORDS - {"state"} and not _is_number(value.replace(".", "", 1)):
             yield f"has {value!r} for {name}, which is not a number"
     if not is_seen_set_of(control, layout):
         yield "has a different Bloom filter from the one the job was created with"

@@ -17,11 +17,17 @@ from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.completions import open_outlinks
 from skitter.frontier.control import host_name
 from skitter.frontier.feed import find_refusal
-from skitter.frontier.offers import identify_request, slot_of
-from skitter.frontier.sites.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
+from skitter.frontier.requests import identify_request, slot_of
 from skitter.frontier.sites.learned import DonePage, find_page, stored_robots
+from skitter.frontier.sites.snapshots import (
+    HostFacts,
+    RequestFacts,
+    Trouble,
+    host_facts,
+    request_facts,
+)
 from skitter.frontier.totals import read_totals
-from skitter.frontier.transport.scan import scan_names
+from skitter.frontier.transport.shard import scan_names
 from skitter.model import Request, State
 from skitter.observe.report import duration, moment, some
 from skitter.patterns import shape_of
@@ -53,13 +59,13 @@ async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
     passed: set[str] = set()  # pages of a site share most of their links
     for shard in frontier.shards:
         async for links in _reopenable_links(shard):
-            for one in links:
-                if one.is_plain and one.url in passed:
+            for link in links:
+                if link.is_plain and link.url in passed:
                     continue
-                if _fingerprint(one, frontier) == fingerprint:
-                    return Beyond(one.depth, one.parent, one.priority)
-                if one.is_plain and len(passed) < REMEMBERED:
-                    passed.add(one.url)
+                if _fingerprint(link, frontier) == fingerprint:
+                    return Beyond(link.depth, link.parent, link.priority)
+                if link.is_plain and len(passed) < REMEMBERED:
+                    passed.add(link.url)
     return None
 
 
@@ -114,13 +120,14 @@ class Explanation:
     robots_name: str | None = None  # the user agent robots.txt was read for
 
 
-async def why(
+async def why(  # noqa: PLR0913 - what goes into a fingerprint, by keyword
     frontier: Frontier,
     url: str,
     *,
     method: str = "GET",
     body: bytes = b"",
     identity: str = "",
+    unique: str = "",
     robots: ReadRobots | None = None,
 ) -> Explanation:
     """Explain a request, given by all that goes into its fingerprint. Raises BadURL.
@@ -128,7 +135,7 @@ async def why(
     `robots` finds the line of a stored robots.txt that decided about a URL.
     """
     target = identify(url, frontier.layout.canonical)
-    plain = fingerprint(target.canonical, method=method, body=body)
+    plain = fingerprint(target.canonical, method=method, body=body, unique=unique)
     fp = fingerprint_of(identity) if identity else plain
     shard, facts = await _look_up(frontier, fp, slot_of(target.host, frontier.layout))
     found = await _explain(frontier, shard, facts, asked=url, target=target)
@@ -299,7 +306,7 @@ def state_of(facts: RequestFacts) -> str:
 def _same_page(asked: str, canonical: str, request: Request | None) -> list[str]:
     if request and request.url != asked:
         return [f"it is the same page as {request.url}"]
-    return [f"it counts as {canonical}"] if asked != canonical else []
+    return [f"its canonical form is {canonical}"] if asked != canonical else []
 
 
 def _standing(facts: RequestFacts, now_s: float) -> list[str]:
@@ -317,7 +324,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
         ]
     if facts.excluded_since is not None:
         return [
-            f"it is excluded since {moment(facts.excluded_since)}: {error}",
+            f"it has been excluded since {moment(facts.excluded_since)}: {error}",
             "it comes back when `skitter set` changes that option",
         ]
     if facts.trapped or facts.unhandled:
@@ -337,7 +344,7 @@ def _outcome(done: DonePage) -> list[str]:
         parts.append(f"its handler did not run: {done.note}")
     else:
         parts.append(f"its handler found {some(done.items, 'item')}")
-    return [*parts, *([f"it reserves its use: {done.usage}"] if done.usage else [])]
+    return [*parts, *([f"it restricts its use: {done.usage}"] if done.usage else [])]
 
 
 def _next_visit(facts: RequestFacts, now_s: float) -> list[str]:

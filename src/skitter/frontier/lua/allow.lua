@@ -4,6 +4,7 @@ allow: give a shard its new total grant of max_pages, and read back what it has 
 FLAGS  allow-oom
 KEYS   due      zset   host -> rank
        due_browser zset   host -> rank
+       due_file zset   host -> rank
        wait     zset   host -> ms
        delayed  zset   fingerprint -> ms
 ARGV   granted  int    granted so far, from grant.lua's reply
@@ -16,7 +17,9 @@ if limits.max_pages == math.huge then return {} end
 
 -- Whether the shard could hand out anything now. If it only waits for hosts, it needs no pages yet.
 local function has_use()
-  return handing_out and (redis.call('ZCARD', due) + redis.call('ZCARD', due_browser) > 0
+  local ready = redis.call('ZCARD', due) + redis.call('ZCARD', due_browser)
+    + redis.call('ZCARD', due_file)
+  return handing_out and (ready > 0
     or redis.call('ZCOUNT', wait, '-inf', now_ms) > 0
     or redis.call('ZCOUNT', delayed, '-inf', now_ms) > 0)
 end

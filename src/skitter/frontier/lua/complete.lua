@@ -27,7 +27,7 @@ local LINK = 5
 if limits.state == 'cancel' then limits.open = true end
 
 local first_link = EACH.start + leases * EACH.stride
-expect('zset', due, due_browser, wait)
+expect('zset', due, due_browser, due_file, wait)
 expect('hash', trouble, pages)
 if #ARGV >= first_link + LINK * links then -- there are items
   if list ~= '' then expect('list', list) else expect('stream', items) end

@@ -15,7 +15,7 @@ ARGV   limit    int    at most this many
 REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: only this
        shard's share of max_pages held more back), born (if it changed, clear all caches), pace
        (leasing.lua), pages to reopen (-1: the job keeps no depths), sessions (1: there are some),
-       the job's time in ms, then per request: fingerprint, record, trouble or empty, depth if kept
+       the job's time in ms, hosts with files that may be asked for, then per request: fingerprint, record, trouble or empty, depth if kept
 COST   O(limit * log N), regardless of the number of hosts and URLs
 ]]
 --@include answers handing_out catch_up reap leasing take enqueue budget depth company
@@ -62,18 +62,19 @@ if not fps then
 end
 
 local short = handing_out and limits.shards and #fps < limit and pages_left() <= 0
-  and redis.call('ZCARD', lane == '' and due or due_browser) > 0
+  and redis.call('ZCARD', due_in(lane)) > 0
 local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
   limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '',
   pace(records, first), keeps_depths and to_reopen or -1, redis.call('EXISTS', sessions), now_ms,
+  redis.call('ZCARD', due_file),
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 local found = keeps_depths and bulk_read('HMGET', depths, fps)
 local width = found and 4 or 3
 for i = 1, #fps do
-  local at = 9 + width * (i - 1)
+  local at = 10 + width * (i - 1)
   reply[at + 1], reply[at + 2], reply[at + 3] = fps[i], records[i] or '', troubles[i] or ''
   if found then reply[at + 4] = found[i] or '' end
 end

@@ -50,7 +50,7 @@ local function judge(claim)
   return 1, trust(entry, number, room - 1)
 end
 
-expect('zset', trapped, looks, due, due_browser, wait)
+expect('zset', trapped, looks, due, due_browser, due_file, wait)
 expect('hash', hosts)
 for i, claim in ipairs(read_claims()) do
   reply[2 * i - 1], reply[2 * i] = LOST, 0

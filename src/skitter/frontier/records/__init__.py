@@ -1,12 +1,15 @@
 """Operations on a job for operators and supervisors: control, workers, items, dead letters.
 
-archived    Lines for the index of the archive: of pages that were completed, until they are written
+agents      Agents: which of them are there, and which spiders they have
+archived    What a crawl keeps beside its rows: lines for the index of the archive
 drivers     State that other engines, Celery and Scrapy, keep on the server
 exposition  The metrics of all jobs, for Prometheus
+failed      Pages that failed: the first of each kind, for whoever repairs the spider
 health      What an operator should know besides numbers: item quality, handlers, warnings
 metrics     The metrics of a job on the server: sent in one round trip, read as a chart or a table
 operators   What operators leave on the server: tokens, actions, webhooks
 own         Users' own metrics: until they are sent, and on the server
 preview     What changed options would do to pending URLs, before they are set
+runs        Runs: what was asked for, which agent has it, and what came of it
 schedule    Schedules: when the rounds of a job begin
 """

@@ -1,8 +1,13 @@
-"""Lines for the index of the archive: of pages that were completed, until they are written."""
+"""What a crawl keeps beside its rows: lines for the index of the archive, and how many files.
+
+The lines are of pages that were completed, until they are written.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from skitter.frontier.transport.messages import side_by_side
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -22,3 +27,25 @@ async def forget_written(frontier: Frontier, shard: int, lines: list[str]) -> No
     for start in range(0, len(lines), AT_ONCE):
         some = lines[start : start + AT_ONCE]
         await frontier.shards[shard].command("SREM", "archived", *some)
+
+
+class Downloads(NamedTuple):
+    """Files that the fleet has downloaded for a job. One counts twice if its worker dies before its
+    lease ends."""
+
+    files: int
+    bytes: int
+
+
+async def count_download(frontier: Frontier, size: int) -> None:
+    """A file is in the store."""
+    counts = {"files": 1, "bytes": size}
+    await side_by_side(
+        frontier.home.command("HINCRBY", "downloads", name, str(count))
+        for name, count in counts.items()
+    )
+
+
+async def downloads_of(frontier: Frontier) -> Downloads:
+    found = await frontier.home.command("HMGET", "downloads", "files", "bytes")
+    return Downloads(*(int(value or 0) for value in found))

@@ -19,17 +19,21 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skitter.frontier.control import write_control
+from skitter.frontier.seen import ExactSet
+from skitter.frontier.sites.snapshots import each_request
 from skitter.frontier.transport.keys import PUMP_SECRET, PUMP_SLOTS, PUMPED, ShardKeys
+from skitter.frontier.transport.messages import ms
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.seen import Bucket
+    from skitter.frontier.sites.snapshots import RequestFacts
     from skitter.frontier.transport.connection import Server
     from skitter.model import Lane
 
@@ -176,3 +180,35 @@ async def start_run(frontier: Frontier, number: int) -> None:
 async def read_run(frontier: Frontier) -> int:
     """0 before the first run."""
     return int(await frontier.home.command("HGET", "stats", "run") or 0)
+
+
+# --- what an engine asks of a job that it takes back, or that is idle ----------------------------
+
+
+async def release_phase(frontier: Frontier) -> int:
+    """How far a job has been given back to its engine; 0: it has not."""
+    return int(await frontier.home.command("HGET", "control", "released") or 0)
+
+
+async def batches_on_their_way(frontier: Frontier) -> int:
+    """Of messages of a feed that are not in the frontier yet."""
+    return int(await frontier.home.command("HLEN", "feeding"))
+
+
+def seen_buckets(frontier: Frontier) -> AsyncIterator[Bucket]:
+    """The whole seen-set of a job of one shard."""
+    return ExactSet().scan(frontier.home)
+
+
+def all_requests(frontier: Frontier) -> AsyncIterator[list[RequestFacts]]:
+    """Those that have a record, of a job of one shard."""
+    return each_request(frontier.home)
+
+
+async def signs_of_work(frontier: Frontier) -> Any:
+    """What changes when there is something to lease, once the whole fleet is idle: two small
+    commands in place of two scripts."""
+    return (
+        await frontier.home.command("HMGET", "stats", "ticket", "seen"),
+        await frontier.home.command("HMGET", "control", "state", "born"),
+    )

@@ -12,9 +12,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nlargest
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from skitter.extras import RELEASE
 from skitter.frontier.items import oldest_item_at
 from skitter.frontier.jobs import for_each_job, open_job
 from skitter.frontier.records.metrics import OTHERS, TableRow, Totals, read_totals
@@ -215,7 +215,7 @@ def _server(nodes: list[_Node], free: int | None) -> Iterator[Family]:
 
 def _build() -> Family:
     family = Family("build_info", "gauge", "The release of this server.")
-    family.add(1, version=version("skitter"))
+    family.add(1, version=RELEASE)
     return family
 
 

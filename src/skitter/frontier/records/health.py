@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 
 from skitter.errors import DiskFull, UsageError
+from skitter.extras import RELEASE
 from skitter.frontier.seen import seen_set
+from skitter.frontier.totals import newer_options, read_control
 from skitter.frontier.transport.connection import inspect
-from skitter.frontier.transport.wire import decode, encode, side_by_side
+from skitter.frontier.transport.messages import decode, encode, side_by_side
 from skitter.frontier.workers import FETCHING, heartbeats, live_workers, living
 from skitter.model import State
 from skitter.observe.quality import History, Window, judge
@@ -100,7 +102,7 @@ async def keep_thresholds(frontier: Frontier, options: QualityOptions) -> None:
 
 async def thresholds(frontier: Frontier) -> QualityOptions:
     """The thresholds of the last run; before the first, those configured here."""
-    from skitter.settings.features import QualityOptions
+    from skitter.settings.tables import QualityOptions
 
     kept = await frontier.home.command("GET", "thresholds")
     try:
@@ -249,7 +251,7 @@ def _no_workers(sight: Sight) -> Trouble | None:
     waiting = f"{some(stats.remaining, 'URL')} {'waits' if stats.remaining == 1 else 'wait'}"
     return Trouble(
         kind="no workers",
-        says=f"{waiting}, and no worker is at work",
+        says=f"{waiting}, and no worker is running",
         command=f"skitter worker SPIDER --job {stats.job}",
     )
 
@@ -267,7 +269,7 @@ def _output_away(sight: Sight) -> Trouble | None:
     waiting = f"{some(sight.stats.items, 'item')} {'waits' if sight.stats.items == 1 else 'wait'}"
     return Trouble(
         kind="output away",
-        says=f"{waiting} for a loader, and none is at work",
+        says=f"{waiting} for a loader, and none is running",
         command=f"skitter load {sight.stats.job} --to {redact(sight.sink)}",
     )
 
@@ -283,7 +285,7 @@ def _stuck(sight: Sight) -> Trouble | None:
         return None
     return Trouble(
         kind="stuck",
-        says=f"no page was done for {idle_s / 60:,.0f} min, though workers run and "
+        says=f"no page was done for {duration(idle_s)}, though workers run and "
         f"{some(busy, 'URL')} can be fetched",
         command=f"skitter logs {stats.job} --level warning",
     )
@@ -296,6 +298,7 @@ async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
     server = frontier.server
     nodes = await inspect(server)
     about = [loader_note(stats, beats, now, nodes), *server_notes(nodes, server.directory)]
+    about.append(newer_note(newer_options(await read_control(frontier.home))))
     return [*sorted(said), *filter(None, about), *await bloom_warnings(frontier)]
 
 
@@ -314,6 +317,17 @@ def loader_note(
     return (
         f"{pages}{waiting} for the loader (pid {last.pid}), which has not "
         f"answered for {now - last.at:,.0f} s"
+    )
+
+
+def newer_note(names: Sequence[str]) -> str:
+    """Warn about options that we do not obey. Pure."""
+    if not names:
+        return ""
+    what = f"option{'s' * (len(names) > 1)} {', '.join(names)}"
+    return (
+        f"a newer release of Skitter set the {what}, which this one ({RELEASE}) does not know: "
+        "its workers do not obey, and change nothing about it"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from skitter.frontier.transport.wire import clip, encode
+from skitter.frontier.transport.messages import clip, encode
 from skitter.observe.metrics import (
     BY_SHARD,
     COUNTERS,

@@ -27,7 +27,7 @@ import msgspec
 
 from skitter.errors import BadOption, UsageError, shorten
 from skitter.frontier.transport.keys import ACTIONS, LOGOUTS, TOKENS
-from skitter.frontier.transport.wire import cut, with_scores
+from skitter.frontier.transport.messages import cut, with_scores
 from skitter.frontier.workers import open_entry
 from skitter.redact import redact_webhook
 
@@ -55,14 +55,18 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[Scope]
     created_at: float
     hash: str  # SHA-256 is enough: a 256-bit secret cannot be guessed
-    #: Patterns of the jobs that it is for, and its scopes there. `scopes` is empty then: releases
-    #: that do not know of this let it do nothing.
+    #: Patterns of the jobs that it is for, and its scopes there. `scopes` is empty then, and if it
+    #: expires: releases that do not know of this let it do nothing.
     jobs: list[str] = []
     job_scopes: list[Scope] = []
+    until: float = 0.0  # when it expires; 0: never
 
     @property
     def granted(self) -> list[Scope]:
-        return self.job_scopes if self.jobs else self.scopes
+        return self.job_scopes or self.scopes
+
+    def has_expired(self, now: float) -> bool:
+        return 0 < self.until <= now
 
     def may(self, scope: Scope) -> bool:
         return scope in self.granted or "operate" in self.granted
@@ -76,10 +80,15 @@ def hash_of(token: str) -> str:
 
 
 async def new_token(
-    server: Server, *, name: str, scopes: Collection[str], jobs: Collection[str] = ()
+    server: Server,
+    *,
+    name: str,
+    scopes: Collection[str],
+    jobs: Collection[str] = (),
+    expires_s: float = 0.0,
 ) -> str:
     """Create a token. This is the only time that it can be shown. `jobs`: names or patterns with *
-    and ?; without any, it is for all jobs."""
+    and ?; without any, it is for all jobs. `expires_s`: after so long; 0: never."""
     if any(not one or len(one) > LONGEST_NAME for one in jobs):
         says = f"names or patterns of 1 to {LONGEST_NAME} characters"
         raise BadOption("job", ", ".join(jobs), says)
@@ -92,15 +101,17 @@ async def new_token(
             f"there are {MAX_TOKENS:,} tokens: revoke some with `skitter token revoke`."
         )
     granted = [scope for scope in SCOPES if scope in scopes]
-    identity = secrets.token_hex(6)
+    identity, now = secrets.token_hex(6), time.time()
+    is_narrow = bool(jobs or expires_s)
     token = f"skt_{identity}_{secrets.token_urlsafe(32)}"
     record = Token(
         id=identity,
         name=name,
-        scopes=[] if jobs else granted,
-        job_scopes=granted if jobs else [],
+        scopes=[] if is_narrow else granted,
+        job_scopes=granted if is_narrow else [],
         jobs=list(jobs),
-        created_at=time.time(),
+        created_at=now,
+        until=now + expires_s if expires_s else 0.0,
         hash=hash_of(token),
     )
     await server.command("HSET", TOKENS, identity, msgspec.json.encode(record))
@@ -204,7 +215,16 @@ async def read_actions(
 
 
 Occasion = Literal[
-    "finish", "dead", "failures", "quality", "blocked", "stuck", "no workers", "output", "away"
+    "finish",
+    "dead",
+    "failures",
+    "quality",
+    "blocked",
+    "stuck",
+    "no workers",
+    "output",
+    "away",
+    "change",
 ]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
 MAX_WEBHOOKS, MAX_WAITING = 20, 1000
@@ -226,6 +246,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     failures: Share = 0.5  # of recent attempts
     blocked: Share = 0.2  # of recent responses
     private: bool = False  # read by older releases only: the sender's own settings decide
+    changes: int = -1  # of the output, when they were told last; -1: never looked at
     told: list[Occasion] = []  # still true, and already sent
 
 
@@ -234,7 +255,7 @@ def without_secrets(hook: Webhook) -> Webhook:
     return msgspec.structs.replace(hook, secret="", url=redact_webhook(hook.url))
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that is not delivered yet."""
 
     id: Annotated[str, msgspec.Meta(pattern=r"\A[\w-]{1,64}\Z")]  # goes into a header
@@ -276,20 +297,20 @@ async def remove_webhook(frontier: Frontier, identity: str) -> bool:
     return bool(await frontier.home.command("HDEL", "webhooks", identity))
 
 
-async def list_deliveries(frontier: Frontier) -> list[Delivery]:
+async def list_deliveries(frontier: Frontier) -> list[WebhookMessage]:
     """Deliveries in the order in which they are due."""
-    found = await _read(frontier, "deliveries", Delivery)
+    found = await _read(frontier, "deliveries", WebhookMessage)
     return sorted(found, key=lambda one: (one.next_at, one.id))
 
 
-async def save_delivery(frontier: Frontier, delivery: Delivery) -> None:
+async def save_delivery(frontier: Frontier, delivery: WebhookMessage) -> None:
     """Raises UsageError if MAX_WAITING are waiting already."""
     if await frontier.home.command("HLEN", "deliveries") >= MAX_WAITING:
         raise UsageError(f"{frontier.job} already has {MAX_WAITING:,} webhook deliveries waiting.")
     await frontier.home.command("HSET", "deliveries", delivery.id, msgspec.json.encode(delivery))
 
 
-async def end_delivery(frontier: Frontier, delivery: Delivery) -> None:
+async def end_delivery(frontier: Frontier, delivery: WebhookMessage) -> None:
     await frontier.home.command("HDEL", "deliveries", delivery.id)
 
 

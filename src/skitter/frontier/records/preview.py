@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from skitter.errors import BadURL
-from skitter.frontier.feed import KEPT, Refusal, newest_refusals
-from skitter.frontier.sites.facts import host_facts, request_facts
+from skitter.frontier.feed import KEPT, ExcludedLink, newest_refusals
 from skitter.frontier.sites.hosts import LOOK_AT, Survey, survey_hosts
-from skitter.frontier.transport.scan import scan_names
+from skitter.frontier.sites.snapshots import host_facts, request_facts
+from skitter.frontier.transport.shard import scan_names
 from skitter.observe.report import duration
 from skitter.patterns import first_match
 from skitter.settings import Limits
@@ -139,7 +139,7 @@ async def _let_in_by_pattern(frontier: Frontier, patterns: str | None) -> _Count
     return await _let_in(frontier, lambda one: first_match(patterns or "", one.url) is not None)
 
 
-async def _let_in(frontier: Frontier, fits: Callable[[Refusal], bool]) -> _Count:
+async def _let_in(frontier: Frontier, fits: Callable[[ExcludedLink], bool]) -> _Count:
     known = await newest_refusals(frontier)
     urls = sum(one.kind == "scope" and fits(one) for one in known)
     return _Count(urls, exact=len(known) < KEPT // 2)

@@ -14,12 +14,13 @@ from cronsim import CronSim, CronSimError
 
 from skitter.errors import BadOption, JobDamaged, UsageError
 from skitter.frontier.frontier import ADD_BATCH
+from skitter.frontier.sites.snapshots import open_body
+from skitter.frontier.transport.messages import scatter
 from skitter.frontier.transport.scripts import Code
-from skitter.frontier.transport.wire import scatter
 from skitter.model import Added
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Request
@@ -104,18 +105,37 @@ async def remove_schedule(frontier: Frontier) -> bool:
 
 async def offer_round(frontier: Frontier, pages: Sequence[Request], *, due_ms: int) -> list[Added]:
     """Visit pages once more, each once in a round: NEW if it is pending now. Safe to repeat."""
-    offers = [frontier.offer(msgspec.structs.replace(one, round=due_ms)) for one in pages]
+    of_round = [msgspec.structs.replace(one, round=due_ms) for one in pages]
+    return await offer_again(frontier, of_round, due_ms=due_ms)
+
+
+async def offer_again(
+    frontier: Frontier, pages: Sequence[Request], *, due_ms: int | None = None
+) -> list[Added]:
+    """The same of no round: pages are handled again, as they are offered, if the job has them."""
+    offers = [frontier.offer(one) for one in pages]
 
     async def send(shard: int, part: list[int]) -> list[Added]:
         codes = await frontier.shards[shard].again(
             [offers[number].arguments for number in part],
-            due_ms=str(due_ms),
+            due_ms="" if due_ms is None else str(due_ms),
             replicated=frontier.options.safety.replicated,
         )
         return [Added(Code(code).name.lower()) for code in codes]
 
     weights = [one.weight for one in offers]
     return await scatter([one.shard for one in offers], send, weights=weights, batch=ADD_BATCH)
+
+
+async def resting_pages(frontier: Frontier) -> AsyncIterator[Request]:
+    """Done pages that will be visited again: their requests are still on the server."""
+    for shard in frontier.shards:
+        first = 0
+        while fps := await shard.command("ZRANGE", "revisits", first, first + ADD_BATCH - 1):
+            first += len(fps)
+            for record in await shard.command("HMGET", "task", *fps):
+                if record and (request := open_body(record)[2]):
+                    yield request
 
 
 async def advance(frontier: Frontier, schedule: Schedule, *, now_ms: int) -> tuple[bool, int]:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from skitter.frontier.sites.facts import HostFacts, host_facts, ticket_of
-from skitter.frontier.transport.scan import scan_names
+from skitter.frontier.sites.snapshots import HostFacts, host_facts, ticket_of
+from skitter.frontier.transport.messages import ms
 from skitter.frontier.transport.scripts import script
-from skitter.frontier.transport.wire import ms
+from skitter.frontier.transport.shard import scan_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class Turn(NamedTuple):
     moment_ms: int
 
 
-class Place(NamedTuple):
+class InFlightPlace(NamedTuple):
     """The place of a request among those in flight on a shared clock."""
 
     name: str
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 async def take_turn(
-    frontier: Frontier, clock: str, place: Place | None = None, **wanted: float
+    frontier: Frontier, clock: str, place: InFlightPlace | None = None, **wanted: float
 ) -> Turn:
     """Ask a clock for a moment, and for a place among those in flight. `delay_s`: after the last
     moment granted; `max_wait_s`: not longer; `moment_ms`: an earlier grant, if still unused."""
@@ -70,7 +70,7 @@ async def take_turn(
     )
 
 
-async def give_back(frontier: Frontier, clock: str, place: Place) -> None:
+async def give_back(frontier: Frontier, clock: str, place: InFlightPlace) -> None:
     """Free the place of a finished request."""
     await _call(frontier, clock, place=place.name, limit=0)
 
@@ -124,7 +124,7 @@ async def survey_hosts(frontier: Frontier, options: JobOptions | None = None) ->
     found = [await _survey_shard(frontier, shard, options) for shard in frontier.shards]
     bounds = [one.bound for one in found if one.bound and one.bound.seconds > 0]
     oldest = [one.oldest_at for one in found if one.oldest_at is not None]
-    slowest = max(bounds, key=lambda one: one.seconds, default=None)
+    slowest = max(bounds, key=lambda bound: bound.seconds, default=None)
     return Survey(slowest, min(oldest, default=None))
 
 
@@ -215,7 +215,7 @@ async def find_hosts(
         async for names in scan_names(shard, "hosts"):
             wanted = [name for name in names if fits(name)]
             if wanted:
-                found |= {one.name: one for one in await host_facts(shard, wanted)}
+                found |= {host.name: host for host in await host_facts(shard, wanted)}
             if len(found) - before >= limit:
                 break
     return list(found.values())

@@ -10,7 +10,7 @@ Traps: each shape of URLs has a budget, which decides whether a lease may be fet
 
 Pages for a handler that no worker has are held among them, until a worker has it.
 
-docs/howto/traps.md is for users; docs/adr/0051-what-is-beyond-goes-last.md explains why.
+docs/howto/traps.md is for users; docs/adr/0051-urls-beyond-the-budget-come-last.md explains why.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from skitter.frontier.sites.facts import open_body
-from skitter.frontier.transport.wire import clip, ms, scatter, side_by_side, with_scores
+from skitter.frontier.sites.snapshots import open_body
+from skitter.frontier.transport.messages import clip, ms, scatter, side_by_side, with_scores
 from skitter.patterns import number_of, shape_of
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def handler_number(name: str) -> int:
 async def hold_unhandled(frontier: Frontier, leases: Sequence[Lease]) -> None:
     """End the leases: their requests wait until a worker has their handlers."""
     await ask_permits(
-        frontier, [(one, handler_number(one.request.handler or "")) for one in leases]
+        frontier, [(lease, handler_number(lease.request.handler or "")) for lease in leases]
     )
 
 

@@ -19,9 +19,8 @@ import msgspec
 
 from skitter.frontier.transport.endpoints import client_name
 from skitter.frontier.transport.keys import FLEET, ShardKeys
-from skitter.frontier.transport.scan import scan_keys
-from skitter.frontier.transport.shard import Shard
-from skitter.frontier.transport.wire import cut, decode, encode, ms, side_by_side
+from skitter.frontier.transport.messages import cut, decode, encode, ms, side_by_side
+from skitter.frontier.transport.shard import Shard, scan_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -151,8 +150,8 @@ def _open(row: Any) -> Opened:
 async def note_sessions(frontier: Frontier, news: Sequence[tuple[str, SessionNews]]) -> None:
     """Store what was learned without the end of a lease; each with its host."""
     by_shard: dict[int, list[bytes]] = {}
-    for host, one in news:
-        by_shard.setdefault(frontier.shard_for(host).keys.shard, []).append(encode(one))
+    for host, session in news:
+        by_shard.setdefault(frontier.shard_for(host).keys.shard, []).append(encode(session))
     await side_by_side(
         frontier.shards[shard].note_sessions(rows) for shard, rows in by_shard.items()
     )
@@ -195,7 +194,7 @@ async def end_login(
     )
 
 
-Verdict = Literal["good", "ban", "page", "fault", "unused"]
+RouteVerdict = Literal["good", "ban", "page", "fault", "unused"]
 NO_LIMIT = -1
 
 
@@ -226,7 +225,7 @@ class Settled:
     place: str = ""  # empty: the route has no limits
     route: str
     domain: str
-    verdict: Verdict
+    verdict: RouteVerdict
     cost: Cost = FREE
     reserved: Cost = FREE
     seconds: float = 0.0
@@ -260,7 +259,9 @@ class FleetRoutes:
         self, place: str, route: str, limits: RouteLimits, reserve: Cost, *, ttl_s: float
     ) -> int:
         """Take a place. 0: go. -1: its budget is spent. Else the ms after which to ask again."""
-        limits_row = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in limits)
+        limits_row = " ".join(
+            f"{limit:g}" if isinstance(limit, float) else str(limit) for limit in limits
+        )
         row = (place, route, limits_row, f"{reserve.bytes} {reserve.money}")
         [answer] = await self.shard.take_routes([row], ttl_ms=ms(ttl_s))
         return int(answer)

@@ -5,12 +5,11 @@ connection    Connect to the server, repeat calls whose reply was lost
 endpoints     Who talks to which server: its address, and the names of our processes on it
 failures      Failures of the server or the connection: redis-py's errors become ours
 keys          The names of all keys on the server, defined only here
+messages      Encode values for the scripts, decode their replies, and send batches to shards
 redis_client  redis-py's asyncio client at a third of the cost, counting every connection it makes
 redis_errors  redis-py's errors, imported when the first one is needed: where all goes well
-scan          Walk large structures in small steps, so that other clients do not wait
 scripts       Turn the Lua files into callable scripts
 shard         One shard of a job: turns verbs into script calls
 sync          Calls without an event loop, and calls that count once a replica has them
 verbs         One method per Lua verb
-wire          Encode values for the scripts, decode their replies, and send batches to shards
 """

@@ -77,6 +77,15 @@ class Server:
     directory: Path | None = None  # of an embedded one
     was_full: bool = False  # the disk of an embedded one, when it refused a call
     accepted: set[str] = field(default_factory=set)  # scripts and kinds of commands that it ran
+    is_cluster: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_cluster = is_cluster(self.client)
+
+    def use_at_most(self, connections: int) -> None:
+        """For a process that is one of many. In a cluster each node has its own connections."""
+        if not self.is_cluster:
+            self.client.use_at_most(connections)  # type: ignore[union-attr]
 
     async def command(self, *words: Any, **reading: Any) -> Any:
         """Run a plain command. Only for commands that may run twice. `reading` goes to the client's
@@ -95,7 +104,7 @@ class Server:
     ) -> Any:
         """Call a script; those that write recognise a repeat. Replicated: repeat the call until a
         replica has it."""
-        if is_cluster(self.client):
+        if self.is_cluster:
             keys = [*keys, keys[0] + ABSENT]
         words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
         if replicated:
@@ -185,7 +194,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 async def inspect(server: Server) -> list[ServerFacts]:
     """Query the server, or all nodes of a cluster: INFO, and CONFIG where that is allowed."""
-    everybody = {"target_nodes": "all"} if is_cluster(server.client) else {}
+    everybody = {"target_nodes": "all"} if server.is_cluster else {}
     with our_errors(server.where):
         answer: Any = await server.client.execute_command("INFO", **everybody)
         infos = [answer] if "redis_version" in answer else list(answer.values())

@@ -55,9 +55,10 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "hosts": KeySpec(
         "hash", "host -> packed: in_flight, asked_at, turn, pages, listed_in, its own limits"
     ),
-    "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
+    "due": KeySpec("zset", "host -> rank: hosts that may be contacted now, best first"),
     "due_browser": KeySpec("zset", "the same for pages that need a browser: lua/lib/lane.lua"),
-    "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
+    "due_file": KeySpec("zset", "the same for files to download"),
+    "wait": KeySpec("zset", "host -> ms: hosts with work that may not be contacted before then"),
     "queue": KeySpec("zset", "fingerprint -> score (priority, then arrival)", family="host"),
     "task": KeySpec(
         "hash",
@@ -120,13 +121,18 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "handled": KeySpec("hash", "of shard 0: what a handler did -> how often: lua/handled.lua"),
-    "thresholds": KeySpec("string", "of shard 0: msgpack: when quality counts as bad"),
+    "thresholds": KeySpec("string", "of shard 0: msgpack: when the quality of items is bad"),
     "sink": KeySpec("hash", "of shard 0: where items go, and when that was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "pages": KeySpec(
         "hash", "fingerprint of a page that is done -> its outcome; capped", family="part"
     ),
+    "downloads": KeySpec("hash", "of shard 0: how many bytes of files the job has downloaded"),
     "archived": KeySpec("set", "lines for the index of the archive that are not written yet"),
+    "failed": KeySpec(
+        "hash", "of shard 0: fingerprint of a page that failed -> zlib of msgpack: the page; capped"
+    ),
+    "failed_of": KeySpec("hash", "of shard 0: fingerprint of such a page -> kind of failure"),
     "refused": KeySpec(
         "hash", "fingerprint of a link that was kept out -> msgpack of why; capped", family="part"
     ),
@@ -164,6 +170,15 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "string", "of the fleet: msgpack, results of routes to a domain; expires", family="domain"
     ),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
+    "runs": KeySpec("zset", "of no job: run -> ms at which it was asked for"),
+    "run": KeySpec("hash", "of no job: what is known of a run", family="id"),
+    "run_queue": KeySpec(
+        "zset", "of no job: run -> ms from which an agent may take it", family="spider"
+    ),
+    "run_leases": KeySpec("zset", "of no job: run -> ms until which its agent has it"),
+    "run_lanes": KeySpec("hash", "of no job: job -> the run that works on it"),
+    "run_ended": KeySpec("zset", "of no job: run -> ms at which it ended; capped"),
+    "agents": KeySpec("hash", "of no job: agent -> JSON of its last heartbeat, what it offers"),
     "clock": KeySpec(
         "string",
         "of no job, as `skitter:clock:{name}`: when requests that share a clock may leave; expires",
@@ -179,6 +194,8 @@ _NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items() if not 
 FLEET = "~fleet"
 #: The same for what users count in their own code.
 OWN = "~own"
+#: The same for runs and agents.
+RUNS = "~runs"
 
 
 class ShardKeys(msgspec.Struct, frozen=True):

@@ -73,11 +73,26 @@ class OurRedis(Redis):
         super().__init__(connection_pool=pool)
         self.auto_close_connection_pool = True
         self._free: list[Any] = []
+        self._turns: asyncio.Semaphore | None = None
+
+    def use_at_most(self, connections: int) -> None:
+        """Calls wait for one of so many, which scripts and plain commands then share."""
+        self._turns = asyncio.Semaphore(connections)
 
     def execute_command(self, *words: Any, **reading: Any) -> Any:
+        if self._turns:
+            return self._take_turn(self._turns, words, reading)
         if words[0] == "EVALSHA":
             return self._exchange(words)
         return super().execute_command(*words, **reading)  # type: ignore[no-untyped-call]
+
+    async def _take_turn(
+        self, turns: asyncio.Semaphore, words: tuple[Any, ...], reading: dict[str, Any]
+    ) -> Any:
+        async with turns:
+            reply = await self._exchange(words)
+        parse = self.response_callbacks.get(words[0])
+        return parse(reply, **reading) if parse else reply
 
     async def _exchange(self, words: tuple[Any, ...]) -> Any:
         pool: Any = self.connection_pool

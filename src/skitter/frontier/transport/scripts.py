@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Arguments that identify the caller and the time; shard.py fills them in.
 COMMON = ("now", "seq", "token", "vouched_ms")
 #: The job options that scripts may read: fields of `control`.
-LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
+LIMITS = tuple(option.field for option in JOB_OPTIONS if option.declared.in_lua)
 #: The fields read as numbers, including those that scripts write themselves, and as text.
 NUMBERS = (*LIMITS, "shift", "spare")
 FACTS = ("bloom_blocks", "bloom_hashes", "born", "clock", "depths", "lifo")
@@ -227,7 +227,7 @@ def _with(lib: str, functions: frozenset[str]) -> str:
 @cache
 def _outline(lib: str) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
     """The words a lib uses outside its functions, and in each of them."""
-    functions = {one[1]: _words(one[0]) for one in _FUNCTION.finditer(lib)}
+    functions = {match[1]: _words(match[0]) for match in _FUNCTION.finditer(lib)}
     return _words(_FUNCTION.sub("", lib)), functions
 
 
@@ -246,8 +246,8 @@ def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
     later = set(_words(verb))
     blocks: list[str] = []
     for lib in reversed(libs):
-        names = (one[2] for one in _LOCAL.finditer(lib))
-        blocks.append(_block(lib, tuple(one for one in names if later & set(one.split(", ")))))
+        names = (match[2] for match in _LOCAL.finditer(lib))
+        blocks.append(_block(lib, tuple(name for name in names if later & set(name.split(", ")))))
         later |= _words(lib)
     return reversed(blocks)
 

@@ -109,6 +109,16 @@ class Verbs:
         rest_ms: int,
         strict: bool = ...,
     ) -> int: ...
+    async def end_run(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        id: Text,
+        claim: Text,
+        back: int,
+        most_lost: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def extend(
         self,
         each: Sequence[tuple[Text, Text]],
@@ -128,6 +138,13 @@ class Verbs:
     ) -> list[Any]: ...
     async def figures(self, each: Sequence[Text], *, kind: Text) -> list[Any]: ...
     async def finish_callback(self, *, claim: Text, value: Text, strict: bool = ...) -> int: ...
+    async def forget(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> list[int]: ...
     async def free_trapped(
         self,
         *,
@@ -177,6 +194,14 @@ class Verbs:
         lane: Text,
         strict: bool = ...,
     ) -> list[Any]: ...
+    async def keep_failed(
+        self,
+        each: Sequence[tuple[Text, Text, bytes]],
+        *,
+        most: int,
+        max_bytes: int,
+        replicated: bool = ...,
+    ) -> list[int]: ...
     async def lease(
         self,
         *,
@@ -285,6 +310,17 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[int]: ...
+    async def renew_run(
+        self,
+        *,
+        id: Text,
+        claim: Text,
+        ttl_ms: int,
+        job: Text,
+        version: Text,
+        done: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def reopen(
         self,
         *,
@@ -327,7 +363,18 @@ class Verbs:
     ) -> list[Any]: ...
     async def sink(self, *, place: Text, instead: Text, strict: bool = ...) -> bytes: ...
     async def spare(self, *, name: Text, wanted: int, strict: bool = ...) -> int: ...
+    async def start_run(
+        self,
+        *,
+        id: Text,
+        spider: Text,
+        lane: Text,
+        spec: Text,
+        keep: int,
+        at_most: int,
+    ) -> int: ...
     async def stats(self) -> list[Any]: ...
+    async def stop_run(self, *, id: Text, who: Text, strict: bool = ...) -> int: ...
     async def take_routes(
         self,
         each: Sequence[tuple[Text, Text, Text, Text]],
@@ -335,6 +382,15 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[int]: ...
+    async def take_run(
+        self,
+        each: Sequence[Text],
+        *,
+        agent: Text,
+        ttl_ms: int,
+        most_lost: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
     async def tally(
         self,
         each: Sequence[tuple[Text, int]],
@@ -369,6 +425,12 @@ class Verbs:
         stored: int,
         updated: int,
         strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
+    async def unreject(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
         replicated: bool = ...,
     ) -> int: ...
     async def withdraw(

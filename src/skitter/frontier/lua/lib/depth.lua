@@ -1,6 +1,6 @@
 --[[
 depth: how many links a page is from a seed, by the shortest path found so far. A job keeps depths
-once it has had a max_depth: docs/adr/0011-depth-is-the-shortest-way.md.
+once it has had a max_depth: docs/adr/0011-depth-is-the-shortest-path.md.
 
 A done page is reopenable if its links were offered too deep, as a shorter path to it was found
 since, or if max_depth cut some off. Once max_depth exceeds its score, a client offers its links

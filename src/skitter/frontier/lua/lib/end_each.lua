@@ -3,7 +3,7 @@ end_each: end all leases in ARGV, call the verb's `finish` for each, and return 
 ]]
 --@include once claims enqueue
 local function end_each(finish)
-  expect('zset', due, due_browser, wait)
+  expect('zset', due, due_browser, due_file, wait)
   local claims, codes = read_claims(), {}
   end_leases(claims)
   for i, claim in ipairs(claims) do codes[i] = claim.record and finish(claim) or LOST end

@@ -95,5 +95,10 @@ local function learn(claim, packed)
   if said.session then learn_session(said.session) end
   if said.yields then learn_yield(claim, said) end
   if said.archived then redis.call('SADD', archived, said.archived) end
+  if said.cached then count('cached', 1) end
+  if said.unused_ms then give_turn_back(claim.host, said.unused_ms) end
+  if said.emptied then
+    redis.call('XADD', items, '*', 'fp', claim.fp, 'n', -1, 'item', said.emptied)
+  end
   if said.revisit then learn_revisit(claim, said.revisit) end
 end

@@ -62,7 +62,7 @@ local function lose_all(fps, how)
 end
 
 local function expect_losses()
-  expect('zset', lease, dead, due, due_browser, wait)
+  expect('zset', lease, dead, due, due_browser, due_file, wait)
   expect('hash', trouble, probation)
   read_counter('lost')
 end

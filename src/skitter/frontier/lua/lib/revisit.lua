@@ -1,14 +1,16 @@
 --[[
 revisit: done pages that will be visited again. They keep their record, with the ETag and the like,
-and count as done until they are due: docs/adr/0029-a-page-to-be-visited-again-is-done.md. A page
+and count as done until they are due: docs/adr/0029-a-page-that-waits-for-a-visit-is-done.md. A page
 that is gone becomes a dead letter. Loaders get an entry for a page that no longer has items.
 
 KEYS   revisits zset   fingerprint of a done page -> ms of its next visit
        task     hash   fingerprint -> record
        items    stream what handlers yielded; n is -1 for a page that no longer has items
 ]]
---@include clock counters limits enqueue record
-local HOW = { new = 'complete', changed = 'complete', unchanged = 'complete', gone = 'bury' }
+--@include clock counters limits enqueue record later
+local HOW = {
+  new = 'complete', changed = 'complete', unchanged = 'complete', missing = 'complete', gone = 'bury',
+}
 
 local function learn_revisit(claim, said)
   if limits.revisit ~= 1 or HOW[said.how] ~= verb then return end
@@ -37,6 +39,7 @@ local function wake_revisits(at_most)
       local known = touch(name)
       if known.pages > 0 then known.pages = known.pages - 1 end -- 0: a rebuilt record
       count('done', -1)
+      note_again()
       enqueue(ready[i], name, priority)
     else
       count('damaged', 1)

@@ -58,8 +58,8 @@ local function push(list, one, two)
 end
 
 local function settle_hosts()
-  local coming = { [due] = {}, [due_browser] = {}, [wait] = {} }
-  local going = { [due] = {}, [due_browser] = {}, [wait] = {} }
+  local coming = { [due] = {}, [due_browser] = {}, [due_file] = {}, [wait] = {} }
+  local going = { [due] = {}, [due_browser] = {}, [due_file] = {}, [wait] = {} }
   for name in pairs(unsettled) do
     local known = loaded[name]
     local was, list, rank = known.listed_in, known.next_list, known.next_rank

@@ -3,7 +3,7 @@ shapes: shapes of URLs: their budgets, and when to look again.
 
 shape_records: what is known about a host's shapes. A corrupt record is replaced by a new one.
 
-shapes: how many pages each URL shape may have (docs/adr/0051-what-is-beyond-goes-last.md). A budget
+shapes: how many pages each URL shape may have (docs/adr/0051-urls-beyond-the-budget-come-last.md). A budget
 is doubled when the pages of its latest half have yielded enough. Beyond it, URLs wait until nothing
 else is left (look.lua), and go on up to LAST times the budget.
 

@@ -8,7 +8,7 @@ request: none left in `due` can come before those. A host that stays due joins t
 A request on its last chance, after too many losses, is handed out alone: if it is what kills
 workers, it does not take the rest of a batch with it.
 
-ARGV   lane     text   browser, or empty for plain HTTP: lane.lua
+ARGV   lane     text   browser, file, or empty for plain HTTP: lane.lua
 ]]
 --@include settle trouble score
 local function is_suspect(name)
@@ -47,7 +47,7 @@ end
 
 -- Pop the best hosts from `due`; `settle_hosts` puts them back.
 local function form_line(limit)
-  local best, names = redis.call('ZPOPMIN', lane == '' and due or due_browser, limit), {}
+  local best, names = redis.call('ZPOPMIN', due_in(lane), limit), {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i = 1, #names do

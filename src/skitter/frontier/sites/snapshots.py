@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from skitter.frontier.delays import LISTS, NEVER, Delay, HostRecord, delay_of, open_host
-from skitter.frontier.transport.wire import decode, open_record
+from skitter.frontier.transport.messages import decode, open_record
+from skitter.frontier.transport.shard import scan_names
 from skitter.model import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from skitter.frontier.transport.shard import Shard
     from skitter.settings import JobOptions
@@ -98,6 +99,12 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
     for some in _portions(batch):
         rows += await shard.audit(some)
     return [_request_facts(fp, *row) for (fp, _), row in zip(batch, rows, strict=True)]
+
+
+async def each_request(shard: Shard) -> AsyncIterator[list[RequestFacts]]:
+    """Facts about all that have a record, in portions. One may come twice."""
+    async for names in scan_names(shard, "task"):
+        yield await request_facts(shard, [(name, "") for name in names])
 
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:

@@ -10,7 +10,7 @@ import msgspec
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, TooBig, UsageError, shorten
-from skitter.frontier.transport.wire import NOT_PLAIN, encode
+from skitter.frontier.transport.messages import NOT_PLAIN, encode
 from skitter.model import LANES, Request
 from skitter.settings import Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify
@@ -143,7 +143,7 @@ def _check_slot(slot: str, name: str = "slot") -> str:
 def with_lane(host: str, lane: str) -> str:
     """The name of a host's queue in a lane: lua/lib/lane.lua."""
     if lane not in LANES:
-        raise BadOption("lane", lane, "browser, or empty for plain HTTP")
+        raise BadOption("lane", lane, "browser, file, or empty for plain HTTP")
     return f"{host}|{lane}" if lane else host
 
 
@@ -184,7 +184,7 @@ def _check_limits(request: Request) -> None:
     from skitter.settings.fetch import FetchOptions
 
     for name, setting in (("timeout_s", "total_timeout_s"), ("max_body_mb", "max_body_mb")):
-        option = next(one for one in options_of(FetchOptions) if one.name == setting)
+        option = next(option for option in options_of(FetchOptions) if option.name == setting)
         if (value := getattr(request, name)) is not None and not option.takes(value):
             raise option.refuse(value, name)
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from skitter.errors import JobNewer, shorten
 from skitter.frontier.transport.sync import has_loop
-from skitter.model import Feedback, Lease, Pace, Request
+from skitter.model import Feedback, Lease, Pace, Request, State
 from skitter.redact import redact_text
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def open_record(record: bytes) -> tuple[int, str, Request]:
 
 def without_lane(name: str) -> str:
     """The host, without the suffix that lua/lib/lane.lua adds."""
-    return name.removesuffix("|browser")
+    return name.removesuffix("|browser").removesuffix("|file")
 
 
 def open_paces(pace: bytes, leases: int, *, since: float) -> list[Pace | None]:
@@ -120,6 +121,33 @@ def pack_feedback(feedback: Feedback | None) -> bytes:
     """Encode for lua/lib/feedback.lua."""
     packed = encode(feedback) if feedback is not None else NO_FEEDBACK
     return b"" if packed == NO_FEEDBACK else packed
+
+
+PURGE = "purge"  # not a State: every script refuses such a job
+
+#: The words used by scripts and by jobs of older releases.
+_STORED = {
+    State.RUNNING: "run",
+    State.PAUSED: "pause",
+    State.DRAINING: "drain",
+    State.CANCELLED: "cancel",
+}
+_STATES = {word: state for state, word in _STORED.items()}
+
+
+def stored_state(state: State) -> str:
+    return _STORED[state]
+
+
+def is_state(word: str) -> bool:
+    return word in _STATES
+
+
+def open_state(job: str, word: str) -> State:
+    """Raises JobNewer."""
+    if word not in _STATES:
+        raise JobNewer(job, f"its state is {shorten(repr(word))}, which it does not know")
+    return _STATES[word]
 
 
 def with_scores(reply: list[Any]) -> list[tuple[bytes, Any]]:
@@ -192,7 +220,7 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         return await _in_turn(todo)
     import asyncio
 
-    tasks = [asyncio.ensure_future(one) for one in todo]
+    tasks = [asyncio.ensure_future(work) for work in todo]
     try:
         await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:  # gather has cancelled them
@@ -203,9 +231,9 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 async def _in_turn(todo: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     answers, errors = list[T](), list[Exception]()
-    for one in todo:
+    for work in todo:
         try:
-            answers.append(await one)
+            answers.append(await work)
         except Exception as error:
             errors.append(error)
     if errors:

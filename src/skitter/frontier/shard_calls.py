@@ -26,7 +26,7 @@ REST_S = 1.0
 
 
 @dataclass(slots=True)
-class Absent(Generic[T]):
+class ShardCalls(Generic[T]):
     """Calls to several shards, and which of these are away."""
 
     give_back: Callable[[T], Coroutine[Any, Any, object]]  # an answer that nobody waits for
