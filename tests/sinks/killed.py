@@ -21,15 +21,17 @@ import sys
 import threading
 import traceback
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sinks.making import JOB, lines_of, records_of, result, rows_of
+import skitter.sinks
+from sinks.making import FETCHED_AT, JOB, lines_of, records_of, result, rows_of
 from skitter.sinks import Destination
-from skitter.sinks import sqlite as _sqlite
-from skitter.sinks.registry import open_store
+from skitter.sinks.comparison import GONE
+from skitter.sinks.registry import open_database, open_store
 from skitter.trust import make_ours, trust
 
 if TYPE_CHECKING:
@@ -38,7 +40,13 @@ if TYPE_CHECKING:
     from skitter.model import Result
 
 RUNNERS = 4
-OURS = str(Path(_sqlite.__file__).parent)
+
+
+def later(number: int, after_s: int, item: Any) -> Result:
+    return replace(result(number, item), fetched_at=FETCHED_AT + after_s, is_later=True)
+
+
+OURS = str(Path(skitter.sinks.__file__).parent)
 
 # New fields, a column that is widened, a row that changes, rows that come twice.
 BATCHES: list[list[Result]] = [
@@ -47,6 +55,20 @@ BATCHES: list[list[Result]] = [
     [result(1, {"n": 1.5, "title": "changed"}), result(6, {"n": 6, "title": "book 6"})],
     [result(n, {"n": n, "title": f"book {n}"}) for n in (3, 7, 8)],
 ]
+# The same pages at later visits: changed, new, and gone.
+LATER: list[list[Result]] = [
+    BATCHES[0],
+    [later(1, 60, {"n": 1, "title": "other"}), later(2, 60, {"n": None, "title": "book 2"})],
+    [later(9, 120, {"n": 9, "title": "book 9"}), later(1, 120, {"n": 1, "title": "third"})],
+    [replace(later(3, 180, GONE), index=-1), later(1, 180, {"n": 1, "title": "third"})],
+]
+FEED = [
+    ("changed", 1, "title", "book 1", "other"),
+    ("changed", 1, "title", "other", "third"),
+    ("changed", 2, "n", 2, None),
+    ("gone", 3, "", None, None),
+    ("new", 9, "", None, None),
+]
 EXPECTED = {row.fingerprint: str(row.item["title"]) for batch in BATCHES for row in batch}
 
 
@@ -54,26 +76,43 @@ def deliver(dsn: str, acks: Path, batches: list[list[Result]]) -> None:
     """A loader: acknowledges each batch once it is written."""
     with closing(open_store(dsn, job=JOB)) as store, acks.open("ab", buffering=0) as file:
         for batch in batches:
-            store.write(batch)
+            store.write([row for row in batch if not row.is_notice])
+            if notices := [row for row in batch if row.is_notice]:
+                store.forget(notices)  # type: ignore[attr-defined]
             file.write(b"".join(f"{id_of(row)}\n".encode() for row in batch))
 
 
 def id_of(row: Result) -> str:
-    return f"{row.fingerprint}/{row.item}"
+    return f"{row.fingerprint}/{row.item}/{row.fetched_at}"
+
+
+def batches_of(dsn: str) -> list[list[Result]]:
+    return LATER if Path(dsn).stem == "feed" else BATCHES
 
 
 def resume(dsn: str, acks: Path) -> None:
     """A loader after a dead one: the same rows in other batches; what it holds in the end."""
     done = set(acks.read_text().splitlines()) if acks.exists() else set()
-    left = [row for batch in BATCHES for row in batch if id_of(row) not in done]
+    left = [row for batch in batches_of(dsn) for row in batch if id_of(row) not in done]
     deliver(dsn, acks, [left[n : n + 3] for n in range(0, len(left), 3)])
-    found = titles(dsn)
-    assert len(found) == len(EXPECTED), f"{len(found)} rows: {found}"
-    assert dict(found) == EXPECTED, found
+    if Path(dsn).stem == "feed":
+        check_feed(dsn)
+    else:
+        found = titles(dsn)
+        assert len(found) == len(EXPECTED), f"{len(found)} rows: {found}"
+        assert dict(found) == EXPECTED, found
     strays = {p.name for p in Path(dsn).parent.iterdir()} - {
         Path(dsn).name, f"{Path(dsn).name}.state", acks.name,
     }  # fmt: skip
     assert not strays, strays
+
+
+def check_feed(dsn: str) -> None:
+    """The changes that loaders noted, in all."""
+    with closing(open_database(dsn, job=JOB)) as table:
+        found = table.read_changes()
+    said = [(c.kind, int(c.url.rpartition("/")[2]), c.field, c.old, c.new) for c in found]
+    assert sorted(said, key=str) == FEED, said
 
 
 def titles(dsn: str) -> list[tuple[str, str]]:
@@ -101,20 +140,31 @@ def read_parquet(path: Path) -> list[dict[str, Any]]:
 
 
 def destination(dsn: str) -> Destination:
+    if dsn.endswith(".parts"):
+        to = f"file://{dsn}/?format=jsonl&rows=3"
+        return Destination(to, JOB, Path(dsn).parent / ".skitter")
     return Destination(dsn, JOB, Path(dsn).parent / ".skitter")
 
 
 def prepare_export(dsn: str) -> None:
     """A file that has been written, and a store with more rows by now."""
     to = destination(dsn)
-    for batches in (BATCHES[:1], BATCHES):
+    for batches in (BATCHES[:1], LATER if dsn.endswith(".parts") else BATCHES):
         make_ours(to.directory)
         Path(to.store).parent.mkdir(exist_ok=True)
         with closing(open_store(to.store, job=JOB)) as store:
             for batch in batches:
-                store.write(batch)
-        if batches is not BATCHES:
+                store.write([row for row in batch if not row.is_notice])
+        if len(batches) == 1 and not dsn.endswith(".parts"):  # which are told apart by their place
             asyncio.run(to.finish())
+
+
+def check_parts(dsn: str) -> None:
+    """Each row of the store is there once."""
+    asyncio.run(destination(dsn).finish())
+    parts = [one for one in Path(dsn).iterdir() if one.suffix == ".jsonl"]
+    rows = [(row["_id"], row["_fetched_at"]) for part in parts for row in lines_of(part)]
+    assert len(rows) == len(set(rows)) == len(BATCHES[0]) + 1, rows
 
 
 def check_export(dsn: str) -> None:
@@ -167,7 +217,7 @@ def attempt(dsn: str, on_line: Callable[[str], None]) -> None:
     if is_whole(dsn):
         asyncio.run(destination(dsn).finish())
     else:
-        deliver(dsn, acks_of(dsn), BATCHES)
+        deliver(dsn, acks_of(dsn), batches_of(dsn))
     sys.settrace(None)
 
 
@@ -177,14 +227,16 @@ def prepare(dsn: str) -> None:
 
 
 def check(dsn: str) -> None:
-    if is_whole(dsn):
+    if dsn.endswith(".parts"):
+        check_parts(dsn)
+    elif is_whole(dsn):
         check_export(dsn)
     else:
         resume(dsn, acks_of(dsn))
 
 
 def is_whole(dsn: str) -> bool:
-    return Path(dsn).suffix in (".csv", ".parquet")
+    return Path(dsn).suffix in (".csv", ".parquet", ".parts")
 
 
 def acks_of(dsn: str) -> Path:

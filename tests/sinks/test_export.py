@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from sinks.making import JOB, copy, lines_of, records_of, result, results, row_id, write
+from sinks.making import FETCHED_AT, JOB, copy, lines_of, records_of, result, results, row_id, write
 from sinks.test_files import file_size_limit
+from skitter.errors import UsageError
 from skitter.sinks import BadSink, SinkAway, open_sink
 from skitter.sinks.export import Target, export
+from skitter.sinks.selection import Condition, Selection
 from waiting import until
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ async def test_an_export_that_is_broken_off_leaves_nothing(tmp_path: Path):
 def test_an_export_does_not_hold_all_rows_in_memory(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("skitter.sinks.parquet._GROUP_BYTES", 2**20)
+    monkeypatch.setattr("skitter.sinks.files.parquet._GROUP_BYTES", 2**20)
     rows = results([{"text": f"{n}" * 2500} for n in range(4000)])
     write(tmp_path / "x.db", rows)
     size = sum(len(row.item["text"]) for row in rows)
@@ -181,3 +183,46 @@ def test_an_export_does_not_hold_all_rows_in_memory(
     finally:
         tracemalloc.stop()
     assert peak < size / 2
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("price<10", [1]),
+        ("price >= 10", [0]),
+        ("title=b 1", [1]),
+        ("title!=b 1", [0, 2]),
+        ("_url=https://books.example/2", [2]),
+        ("sold=true", [0]),
+    ],
+)
+def test_some_rows_are_exported(tmp_path, said, kept):
+    database, path = tmp_path / "x.db", tmp_path / "some.csv"
+    write(
+        database,
+        results(
+            [{"title": "b 0", "price": 10, "sold": True}, {"title": "b 1", "price": 9}, {"n": 1}]
+        ),
+    )
+    selection = Selection(columns=("price", "title"), where=(Condition.of(said),))
+    rows = asyncio.run(export(str(database), Target(path), job=JOB, selection=selection))
+    found = records_of(path)
+    assert [row["_id"] for row in found] == [row_id(n) for n in kept]
+    assert rows == len(kept)
+    assert list(found[0]) == ["_id", "_url", "_fetched_at", "price", "title"]
+
+
+def test_a_selection_of_what_is_not_there_is_a_mistake(tmp_path):
+    write(tmp_path / "x.db", results([{"title": "b"}]))
+    for selection in (Selection(columns=("name",)), Selection(where=(Condition("name", "=", ""),))):
+        with pytest.raises(UsageError, match="no field 'name': they have title"):
+            asyncio.run(
+                export(
+                    str(tmp_path / "x.db"), Target(tmp_path / "y.csv"), job=JOB, selection=selection
+                )
+            )
+    with pytest.raises(UsageError, match="--where is FIELD=VALUE"):
+        Condition.of("price")
+    late = Selection(changed_since=FETCHED_AT + 1)
+    to = Target(tmp_path / "y.csv")
+    assert asyncio.run(export(str(tmp_path / "x.db"), to, job=JOB, selection=late)) == 0

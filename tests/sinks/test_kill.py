@@ -56,7 +56,14 @@ def kill_everywhere(name: str, directory: Path, which: str, every: int) -> int:
 
 @pytest.mark.timeout(300)  # a hundred processes, one after the other
 @pytest.mark.parametrize(
-    ("name", "every"), [("x.jsonl", 11), ("x.csv", 29), ("x.parquet", 37), ("x.db", 37)]
+    ("name", "every"),
+    [
+        ("x.jsonl", 11),
+        ("x.csv", 29),
+        ("x.parquet", 37),
+        ("x.db", 37),
+        ("feed.db", 41),
+    ],
 )
 def test_a_writer_killed_at_lines_of_our_code_leads_to_exact_rows(
     name: str, every: int, quick_dir: Path
@@ -68,7 +75,14 @@ def test_a_writer_killed_at_lines_of_our_code_leads_to_exact_rows(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("name", "which"),
-    [("x.jsonl", "all"), ("x.csv", "lines"), ("x.parquet", "lines"), ("x.db", "lines")],
+    [
+        ("x.jsonl", "all"),
+        ("x.csv", "lines"),
+        ("x.parquet", "lines"),
+        ("x.db", "lines"),
+        ("feed.db", "lines"),
+        ("x.parts", "lines"),
+    ],
 )
 def test_a_writer_killed_at_every_line_of_our_code_leads_to_exact_rows(
     name: str, which: str, quick_dir: Path

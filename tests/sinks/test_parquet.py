@@ -42,7 +42,28 @@ def test_types_are_kept(path: Path):
     assert {name: row[name] for name in item} == item
     assert (row["_id"], row["_url"]) == (row_id(0), "https://books.example/0")
     assert row["_fetched_at"] == datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=UTC)
-    assert (row["tags"], row["huge"]) == ('["a",null]', str(2**64))
+    assert (row["tags"], row["huge"]) == (["a", None], str(2**64))
+
+
+def test_lists_and_dicts_are_lists_and_structs(path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("skitter.sinks.files.parquet._GROUP_ROWS", 2)
+    monkeypatch.setattr("skitter.sinks.export._ROWS_AT_A_TIME", 2)
+    rows = [
+        {"tags": ["a", "b"], "size": {"w": 1, "h": 2}, "offers": [{"price": 1}], "odd": [1]},
+        {"tags": [], "size": {"w": 1.5, "unit": "cm"}, "offers": [{"price": 2, "of": "x"}]},
+        {"tags": None, "size": None, "offers": None, "odd": {"a": []}, "none": [None, {}]},
+        {"tags": ["c"], "odd": "text", "mixed": [1, "a", [2]]},
+    ]
+    copy_of(path, results(rows))
+    found = rows_in(path)
+    assert [row["tags"] for row in found] == [["a", "b"], [], None, ["c"]]
+    assert [row["size"] for row in found][:2] == [
+        {"w": 1.0, "h": 2, "unit": None}, {"w": 1.5, "h": None, "unit": "cm"},
+    ]  # fmt: skip
+    assert found[0]["offers"] == [{"price": 1, "of": None}]
+    assert [row["odd"] for row in found] == ["[1]", None, '{"a":[]}', "text"]
+    assert (found[2]["none"], found[3]["mixed"]) == ([None, "{}"], ["1", "a", "[2]"])
+    assert pq.ParquetFile(path).num_row_groups > 1
 
 
 def test_columns_that_meet_two_types_hold_both(path: Path):
@@ -55,7 +76,7 @@ def test_columns_that_meet_two_types_hold_both(path: Path):
     )
     fields = ("x", "y", "z", "w", "new")
     assert [tuple(row[field] for field in fields) for row in rows_in(path)] == [
-        ("1.0", "1", '"text"', "true", None),
+        ("1.0", "1", "text", "true", None),
         ("2.5", "b", "[1]", None, 5),
         (None, None, None, None, None),
         (str(2**53 + 1), None, None, "2", None),
@@ -74,7 +95,9 @@ def test_a_file_has_groups_of_rows_by_number_and_by_size(
     monkeypatch.setattr("skitter.sinks.export._ROWS_AT_A_TIME", 2)
     for limit in ("_GROUP_ROWS", "_GROUP_BYTES"):
         with monkeypatch.context() as patch:
-            patch.setattr(f"skitter.sinks.parquet.{limit}", 4 if limit == "_GROUP_ROWS" else 300)
+            patch.setattr(
+                f"skitter.sinks.files.parquet.{limit}", 4 if limit == "_GROUP_ROWS" else 300
+            )
             copy_of(path, results([{"n": n} for n in range(10)]))
         assert pq.ParquetFile(path).num_row_groups > 1
         assert [row["n"] for row in rows_in(path)] == list(range(10))

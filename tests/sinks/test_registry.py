@@ -47,7 +47,7 @@ async def test_a_description_of_postgresql_has_no_password(postgres: str):
         assert "hunter2" not in sink.description
 
 
-@pytest.mark.parametrize("dsn", ["", "x", "x.txt", "mysql://root:hunter2@h/d", "s3://b/x.jsonl"])
+@pytest.mark.parametrize("dsn", ["", "x", "x.txt", "mysql://root:hunter2@h/d", "ftp://b/x.jsonl"])
 async def test_anything_else_is_refused_with_the_forms_that_work(dsn: str):
     with pytest.raises(UsageError, match="postgresql://USER") as caught:
         async with open_sink(dsn, job=JOB):
@@ -92,7 +92,7 @@ async def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch
 def test_a_missing_extra_of_a_file_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.delitem(sys.modules, "skitter.sinks.parquet", raising=False)
+    monkeypatch.delitem(sys.modules, "skitter.sinks.files.parquet", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtra, match=re.escape(install("parquet"))):
         copy_of(tmp_path / "x.parquet", [result(0, 1)])

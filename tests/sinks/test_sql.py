@@ -20,9 +20,9 @@ from sqlalchemy.exc import DBAPIError
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, rows_of, write
 from sinks.test_files import JSON, file_size_limit
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
+from skitter.sinks.databases.sql import STATEMENT_BYTES
+from skitter.sinks.databases.sqlite import Sqlite
 from skitter.sinks.registry import open_database, open_store
-from skitter.sinks.sql import STATEMENT_BYTES
-from skitter.sinks.sqlite import Sqlite
 from waiting import Child
 
 if TYPE_CHECKING:

@@ -151,7 +151,7 @@ def test_a_file_that_is_emptied_is_empty_after_a_kill_too(tmp_path, monkeypatch)
     path = tmp_path / "rows.jsonl"
     deliver(str(path), [visit(1)])
     with closing(open_store(str(path), job=JOB)) as store, monkeypatch.context() as killed:
-        killed.setattr("skitter.sinks.jsonl.os.truncate", lambda *_: 1 / 0)
+        killed.setattr("skitter.sinks.files.jsonl.os.truncate", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.clear()  # type: ignore[attr-defined]
     assert path.stat().st_size > 0

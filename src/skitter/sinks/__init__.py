@@ -4,23 +4,20 @@
         await load(source, sink, stop=stop)
 
 A row is identified by (job, fingerprint, index). Writing it again updates it; a loader killed at
-any instruction neither loses nor duplicates a row (ledger.py says how for files).
+any instruction neither loses nor duplicates a row (files/ledger.py says how for files).
 
 base         What a sink guarantees; stores on their own thread; what is tried again
 columns      Columns: the kinds of their values, and their names
-csv          CSV with a header line: UTF-8, commas, quotes where needed, lines ending in a line feed
+comparison   What a later visit found different in a row, and what does not count as different
+databases/   Items in tables of databases
 destination  Where the items of a job go, as named by the user
 export       Rows of a store: written to a file, or read back
-jsonl        JSON Lines: one row per line, in order of arrival
-ledger       What is beside an output file: its ledger, its receipt, and errors of its disk
+files/       Items in files: added to line by line, or written whole from a store
 loader       From the item stream to a sink: read, transform, write, and only then acknowledge
-parquet      Parquet: typed columns, in groups of rows that readers skip
-postgres     PostgreSQL: `postgresql://user:password@host:port/database`
+objects      Folders of parts, in an object store or on a disk: s3://, gs://, az:// and file:///
 registry     Which sink a name refers to: by a suffix such as .csv, or the scheme of an address
 rows         Rows: made from results, and replaced only by later visits
-shape        Tables of databases: their columns, our marks, and dialects
-sql          Items in a table: SQLite and PostgreSQL, through SQLAlchemy Core
-sqlite       SQLite: `sqlite:///path`, or a path that ends in .db, .sqlite or .sqlite3
+selection    Some rows and columns of a table, for an export
 """
 
 from skitter.sinks.base import (

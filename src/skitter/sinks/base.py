@@ -47,6 +47,8 @@ from skitter.sinks.columns import Kind, text_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
+    from skitter.sinks.comparison import Change, Noise
+
 
 class Sink(Protocol):
     """Where items go."""
@@ -98,6 +100,17 @@ class Prunable(Protocol):
 
     def forget(self, pages: Sequence[Result]) -> None:
         """As `Sink.forget`: remove everything stored for these pages."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A store that notes what later visits changed."""
+
+    noise: Noise  # what it does not note
+    changes: int  # how many entries of the job there are
+
+    def read_changes(self, *, after: int = 0, since: str = "", limit: int = 1000) -> list[Change]:
+        """Oldest first, after a number, since a time."""
 
 
 @runtime_checkable
@@ -221,8 +234,9 @@ class ThreadedSink(Generic[S]):
         return await self.run(self.store.write, rows)
 
     async def forget(self, pages: Sequence[Result]) -> None:
-        if isinstance(self.store, Prunable) and self.store.prunes:
-            await self.run(self.store.forget, pages)
+        if isinstance(self.store, Prunable):
+            gone = pages if self.store.prunes else [one for one in pages if one.is_notice]
+            await self.run(self.store.forget, gone)
 
     async def close(self) -> None:
         await self.run(self.store.close)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
 from skitter.settings import check_job_name
-from skitter.sinks.base import Clearable, Prunable, open_on_thread
-from skitter.sinks.export import Target, export, export_types
-from skitter.sinks.ledger import Receipts
+from skitter.sinks.base import Clearable, Prunable, Watching, open_on_thread
+from skitter.sinks.export import Target, check_folder, export, export_types, write_feed
+from skitter.sinks.files.ledger import Receipts
 from skitter.sinks.registry import find_type, is_local, load, open_database, open_store, place_of
 from skitter.trust import check_known, make_ours
 
@@ -20,18 +20,26 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skitter.sinks.base import Sink
+    from skitter.sinks.comparison import Noise
 
 
 @asynccontextmanager
 async def open_sink(
-    dsn: str, *, job: str, table: str | None = None, prunes: bool = False
+    dsn: str,
+    *,
+    job: str,
+    table: str | None = None,
+    prunes: bool = False,
+    noise: Noise | None = None,
 ) -> AsyncIterator[Sink]:
     """A sink that takes rows as they come. `prunes`: a page's rows replace all those of earlier
-    visits, if the sink is a database."""
+    visits, if the sink is a database. `noise`: the changes that it does not note."""
     check_job_name(job)
     async with open_on_thread(partial(open_store, dsn, job=job, table=table)) as sink:
         if prunes and isinstance(sink.store, Prunable):
             sink.store.prunes = True
+        if noise and isinstance(sink.store, Watching):
+            sink.store.noise = noise
         yield sink
 
 
@@ -62,11 +70,18 @@ class Destination:
     directory: Path  # Skitter's
     csv_safe: bool = True
     prunes: bool = False  # when a page is visited again, its rows replace the earlier ones
+    noise: Noise | None = None  # changes that are not noted
 
     @property
     def is_whole(self) -> bool:
         """Whether it is a file that cannot be appended to."""
         return not find_type(self.dsn).live
+
+    @property
+    def feed(self) -> Path | None:
+        """The file of changes, if it is that."""
+        name = self.dsn.removeprefix("changes:")
+        return None if name == self.dsn else Path(name)
 
     @property
     def store(self) -> str:
@@ -89,10 +104,15 @@ class Destination:
 
     def check(self) -> None:
         """Raise BadSink, as far as can be known without opening it."""
-        if self.is_whole:
+        if self.feed:
+            check_folder(self.feed)
+        elif parts := find_type(self.dsn).parts:
+            load(parts)  # MissingExtra
+            load("skitter.sinks.objects:Folder").of(self.dsn).open()
+        elif self.is_whole:
             load(find_type(self.dsn).whole)  # before the crawl: MissingExtra
             self._target.check()
-            self._target.check_folder()
+            check_folder(self._target.path)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Sink]:
@@ -100,7 +120,8 @@ class Destination:
         if self.is_whole:
             make_ours(self.directory)
             Path(self.store).parent.mkdir(exist_ok=True)
-        async with open_sink(self.store, job=self.job, prunes=self.prunes) as sink:
+        prunes, noise = self.prunes, self.noise
+        async with open_sink(self.store, job=self.job, prunes=prunes, noise=noise) as sink:
             yield sink
 
     async def count(self) -> int | None:
@@ -128,6 +149,11 @@ class Destination:
         """Write the file and return its number of rows; None if rows were written as they came."""
         if not self.is_whole:
             return None
+        if self.feed:
+            return await write_feed(self.store, self.feed, job=self.job)
+        if parts := find_type(self.dsn).parts:
+            await load(parts)(self.store, self.dsn, job=self.job)
+            return await self.count()
         rows = await export(self.store, self._target, job=self.job)
         await export_types(self.store, self._target, job=self.job)
         return rows

@@ -22,6 +22,7 @@ import stat
 import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from glob import escape
 from io import BytesIO
@@ -31,19 +32,22 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from skitter.sinks.base import BadSink, SinkAway, open_on_thread
 from skitter.sinks.columns import OWN, TYPE
-from skitter.sinks.csv import CsvFormat
-from skitter.sinks.jsonl import JsonlFormat
-from skitter.sinks.ledger import state_path, sync_directory, why_not_written
+from skitter.sinks.files.csv import CsvFormat
+from skitter.sinks.files.jsonl import JsonlFile, JsonlFormat
+from skitter.sinks.files.ledger import state_path, sync_directory, why_not_written
 from skitter.sinks.registry import COPY_FILES, find_type, is_database, load, open_database
-from skitter.sinks.rows import row_of
+from skitter.sinks.rows import result_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
     from typing import BinaryIO
 
+    from skitter.model import Result
     from skitter.sinks.base import FileFormat
-    from skitter.sinks.ledger import Receipts
-    from skitter.sinks.sql import Page, SqlTable
+    from skitter.sinks.comparison import Change
+    from skitter.sinks.databases.sql import Page, SqlTable
+    from skitter.sinks.files.ledger import Receipts
+    from skitter.sinks.selection import Selected, Selection
 
 
 _BATCH: Final = 500
@@ -80,7 +84,7 @@ def types_of(table: SqlTable) -> list[OfType]:
 
 
 if TYPE_CHECKING:
-    Readable = SqlTable | OfType
+    Readable = SqlTable | OfType | Selected
 
 _ROWS_AT_A_TIME = 500
 _LOOK_AGAIN_S = 0.1
@@ -119,17 +123,6 @@ class Target:
         found: type[FileFormat] = load(whole)
         return found
 
-    def check_folder(self) -> None:
-        """Raise BadSink if no file can be created there: better now than at the end of a crawl."""
-        with _errors(self.path):
-            try:
-                TemporaryFile(dir=self.path.parent).close()
-            except OSError as error:
-                if error.errno in _PASSING:
-                    raise
-                why = why_not_written(self.path, error.strerror)
-                raise BadSink(f"cannot write {self.path}: {why}.") from error
-
     def check(self) -> None:
         """Raise BadSink if it cannot be written, or would destroy something."""
         path = self.path
@@ -155,10 +148,54 @@ class Target:
                 )
 
 
-async def export(dsn: str, target: Target, *, job: str, table: str | None = None) -> int:
-    """Write the job's current rows. Returns how many there are."""
+def check_folder(path: Path) -> None:
+    """Raise BadSink if no file can be created there: better now than at the end of a crawl."""
+    with _errors(path):
+        try:
+            TemporaryFile(dir=path.absolute().parent).close()
+        except OSError as error:
+            if error.errno in _PASSING:
+                raise
+            why = why_not_written(path, error.strerror)
+            raise BadSink(f"cannot write {path}: {why}.") from error
+
+
+async def write_feed(dsn: str, path: Path, *, job: str) -> int:
+    """Add the changes that the file does not have yet; each once, however often this is killed.
+    Returns how many."""
+    async with open_on_thread(partial(JsonlFile, str(path), job=job)) as file:
+        before, after = await file.run(file.store.count), 0
+        while found := await read_feed(dsn, job=job, after=after, since="", limit=_BATCH):
+            after = found[-1].seq
+            await file.write([_line_of(one) for one in found])
+        return await file.run(file.store.count) - before
+
+
+def _line_of(one: Change) -> Result:
+    item = {"kind": one.kind, "key": one.key, "field": one.field, "old": one.old, "new": one.new}
+    return result_of(f"change{one.seq}-0", one.url, datetime.fromisoformat(one.at), item)
+
+
+async def read_feed(dsn: str, *, job: str, after: int, since: str, limit: int) -> list[Change]:
+    """What later visits found, oldest first. Raises BadSink."""
+    async with open_on_thread(partial(open_database, dsn, job=job)) as source:
+        read = partial(source.store.read_changes, after=after, since=since, limit=limit)
+        found: list[Change] = await source.run(read)
+        return found
+
+
+async def export(
+    dsn: str,
+    target: Target,
+    *,
+    job: str,
+    table: str | None = None,
+    selection: Selection | None = None,
+) -> int:
+    """Write the job's current rows, or some of them. Returns how many."""
     async with open_on_thread(partial(open_database, dsn, job=job, table=table)) as source:
-        return await _export(source, source.store, target)
+        what = selection.of(source.store) if selection else source.store
+        return await _export(source, what, target)
 
 
 async def export_types(dsn: str, target: Target, *, job: str) -> None:
@@ -181,7 +218,7 @@ async def export_types(dsn: str, target: Target, *, job: str) -> None:
 
 async def _export(source: Any, table: Readable, target: Target) -> int:
     target.check()
-    target.check_folder()
+    check_folder(target.path)
     rows, steps = 0, _write(table, target)
     try:
         while (some := await source.run(next, steps, None)) is not None:

@@ -15,6 +15,7 @@ from skitter.errors import SkitterError
 from skitter.model import Result
 from skitter.observe.logs import PAGE_URL, Spans
 from skitter.sinks.base import LoadPace, LoadState, Retrier, RowsRefused, Stopped, ignore
+from skitter.sinks.rows import is_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ class LoadHooks:
     transform: Transform | None = None
     on_rejected: OnRejected = ignore
     on_state: Callable[[LoadState], None] = ignore
-    on_stored: Callable[[int, float], None] = ignore
+    on_stored: Callable[[int, float], Awaitable[None] | None] = ignore
     is_over: Callable[[], Awaitable[bool]] | None = None
 
 
@@ -193,7 +194,9 @@ class _Loader:
             await self.retry(partial(self.source.acknowledge, updated=updated), stored, others)
         except Stopped:
             return
-        self.hooks.on_stored(len(stored), took_s)
+        told = self.hooks.on_stored(len(stored), took_s)
+        if inspect.isawaitable(told):
+            await told
         self.written += len(batch.rows)
 
     async def is_over(self) -> bool:
@@ -271,8 +274,8 @@ def _in_time(results: Sequence[Result], seconds: float) -> Iterator[Result]:
 
 
 def _tried(transform: Transform, result: Result) -> Any:
-    if result.is_notice:
-        return None
+    if result.is_notice or is_file(result.item):
+        return result.item
     PAGE_URL.set(result.url)
     try:
         return transform(result.item)
@@ -281,8 +284,8 @@ def _tried(transform: Transform, result: Result) -> Any:
 
 
 async def _tried_async(transform: Transform, result: Result) -> Any:
-    if result.is_notice:
-        return None
+    if result.is_notice or is_file(result.item):
+        return result.item
     PAGE_URL.set(result.url)
     try:
         return await transform(result.item)

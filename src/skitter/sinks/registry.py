@@ -27,6 +27,7 @@ class SinkType:
     what: str
     live: str = ""  # a Store, which takes rows as they come
     whole: str = ""  # a FileFormat, for a file written from a database
+    parts: str = ""  # adds the rows of a database to a folder
     is_database: bool = False  # a Store that can also be read
 
 
@@ -35,41 +36,65 @@ TYPES: Final = (
         names=(".db", ".sqlite", ".sqlite3", "sqlite"),
         example="sqlite:///items.db, items.db, items.sqlite",
         what="a SQLite file",
-        live="skitter.sinks.sqlite:open_sqlite",
+        live="skitter.sinks.databases.sqlite:open_sqlite",
         is_database=True,
     ),
     SinkType(
         names=("postgresql", "postgres"),
         example="postgresql://USER:PASSWORD@host/database",
         what="a PostgreSQL database",
-        live="skitter.sinks.postgres:open_postgres",
+        live="skitter.sinks.databases.postgres:open_postgres",
         is_database=True,
     ),
     SinkType(
         names=(".jsonl",),
         example="items.jsonl",
         what="JSON Lines",
-        live="skitter.sinks.jsonl:JsonlFile",
-        whole="skitter.sinks.jsonl:JsonlFormat",
+        live="skitter.sinks.files.jsonl:JsonlFile",
+        whole="skitter.sinks.files.jsonl:JsonlFormat",
+    ),
+    SinkType(
+        names=("changes",),
+        example="changes:news.jsonl",
+        what="what later visits changed (--only-changes), as JSON Lines",
+        whole="skitter.sinks.files.jsonl:JsonlFile",
     ),
     SinkType(
         names=(".csv",),
         example="items.csv",
         what="CSV, written at the end",
-        whole="skitter.sinks.csv:CsvFormat",
+        whole="skitter.sinks.files.csv:CsvFormat",
+    ),
+    SinkType(
+        names=(".json",),
+        example="items.json",
+        what="JSON: one array, written at the end",
+        whole="skitter.sinks.files.json:JsonFormat",
+    ),
+    SinkType(
+        names=(".xlsx",),
+        example="items.xlsx",
+        what="Excel, written at the end",
+        whole="skitter.sinks.files.xlsx:XlsxFormat",
     ),
     SinkType(
         names=(".parquet",),
         example="items.parquet",
         what="Parquet, written at the end",
-        whole="skitter.sinks.parquet:ParquetFormat",
+        whole="skitter.sinks.files.parquet:ParquetFormat",
+    ),
+    SinkType(
+        names=("s3", "gs", "az", "file"),
+        example="s3://bucket/folder/, gs://..., az://..., file:///folder/",
+        what="a folder of Parquet parts, added to at the end",
+        parts="skitter.sinks.objects:write_parts",
     ),
 )
 _OURS: Final = {name: one for one in TYPES for name in one.names}
 
 #: For `--help`: the kinds of files that can be named.
 OUT_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.names[0][0] == ".")
-COPY_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.whole)
+COPY_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.whole and one.names[0][0] == ".")
 
 
 def find_type(dsn: str) -> SinkType:
@@ -131,13 +156,19 @@ def is_database(dsn: str) -> bool:
     return name in _OURS and _OURS[name].is_database
 
 
+def is_folder(dsn: str) -> bool:
+    """Whether parts are added there."""
+    name = _name_of(dsn)
+    return name in _OURS and bool(_OURS[name].parts)
+
+
 def load(target: str) -> Any:
     """Import what `module:attribute` names."""
     return EntryPoint("", target, GROUP).load()
 
 
 def _name_of(dsn: str) -> str:
-    if "://" in dsn or dsn.startswith("sqlite:"):
+    if "://" in dsn or dsn.startswith(("sqlite:", "changes:")):
         return dsn.partition(":")[0].lower()
     return Path(dsn).suffix.lower()
 

@@ -10,7 +10,7 @@ Loaders take over what dead ones held, so rows of an earlier visit may come afte
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -67,6 +67,16 @@ def too_wide(what: str) -> str:
         f"{what}, but a table holds at most {MAX_COLUMNS:,} columns: put variable keys into "
         "one field, as a dict: it becomes a JSON column."
     )
+
+
+#: What a worker tells of a file that it downloaded: spider/files.py.
+FILE_TYPE: Final = "file"
+FILE_KEYS: Final = frozenset({"url", "path", "size", "type", "sha256"})
+
+
+def is_file(item: Any) -> bool:
+    """Whether it tells of a file, and is no item of a handler."""
+    return isinstance(item, dict) and item.get("_type") == FILE_TYPE and item.keys() >= FILE_KEYS
 
 
 def result_of(row_id: str, url: str, fetched_at: datetime, item: dict[str, Any]) -> Result:

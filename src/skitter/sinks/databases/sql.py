@@ -11,6 +11,7 @@ longer than the database's.
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
@@ -33,8 +34,24 @@ from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
 from skitter.sinks.columns import EXACT_IN_FLOAT, Kind, fit, json_text, table_name
-from skitter.sinks.rows import began_by_page, fresh_of, result_of, rows_of
-from skitter.sinks.shape import (
+from skitter.sinks.comparison import Noise, is_gone
+from skitter.sinks.databases.attachments import (
+    fill_files,
+    forget_files,
+    give_again,
+    has_other_file,
+    named_in,
+    note_files,
+    note_uses,
+)
+from skitter.sinks.databases.changes import (
+    Feed,
+    News,
+    count_changes,
+    forget_changes,
+    read_changes,
+)
+from skitter.sinks.databases.shape import (
     CATALOG,
     FailureKind,
     FieldColumn,
@@ -53,18 +70,21 @@ from skitter.sinks.shape import (
     take_views,
     types_in,
 )
+from skitter.sinks.rows import Fresh, began_by_page, fresh_of, is_file, result_of, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection, Insert
 
     from skitter.model import Result
-    from skitter.sinks.shape import Dialect, Types
+    from skitter.sinks.comparison import Change
+    from skitter.sinks.databases.shape import Dialect, Types
 
 #: Limit on the JSON of one statement; a single row may exceed it.
 STATEMENT_BYTES = 16 * 2**20
+_IDS = 1000  # in one query
 _ATTEMPTS = 10  # for a batch whose table other loaders keep changing
 
 
@@ -94,11 +114,15 @@ class SqlTable:
     def __init__(self, dialect: Dialect, *, table: str, job: str) -> None:
         self.description = f"{dialect.name}, table {table}"
         self._dialect, self._table, self._job = dialect, table, job
+        self.job = job
         self._engine = dialect.open()
         self._last: _Upsert | None = None
         self._crawl = 0  # as in `_skitter_crawls`
         self._types: Types = {}  # that have a view
         self.prunes = False  # remove the rows of earlier visits to a page
+        self._forgets = False  # was told to, of some page
+        self.noise = Noise()
+        self.changes = 0  # noted of the job
 
     def create(self) -> None:
         """Create the table if it does not exist; BadSink if it does and is not ours."""
@@ -106,6 +130,7 @@ class SqlTable:
             self._change([])
             with self._engine.begin() as connection:
                 self._crawl = read_crawl(connection, self._table, self._job)
+                self.changes = count_changes(connection, self._job)
 
     def write(self, results: Sequence[Result]) -> int:
         rows = [self._dialect.clean(row) for row in rows_of(results)]
@@ -124,9 +149,13 @@ class SqlTable:
                 raise RowsRefused(refused) from error
 
     def forget(self, pages: Sequence[Result]) -> None:
+        """Remove their rows, and note which are gone: those stay, if this job does not prune."""
+        if not pages:
+            return
         with self._errors():
             self._dialect.refresh(self._engine)
             self._store([], emptied=pages)
+            self._forgets = True
 
     def clear(self, *, drop: bool = False) -> int:
         """Remove all rows of the job; return how many there were. `drop`: and the table, which is
@@ -139,11 +168,13 @@ class SqlTable:
                 table = self._as_table(read_shape(connection, self._table))
                 gone = connection.execute(delete(table).where(table.c["_job"] == self._job))
                 crawl = begin_crawl(connection, self._table, self._job)
+                forget_changes(connection, self._job)
+                forget_files(connection, self._table, self._job)
                 if drop:
                     take_views(connection, self._table)
                     connection.execute(DropTable(table))
         self._types = {}
-        self._crawl = crawl
+        self._crawl, self.changes = crawl, 0
         return gone.rowcount
 
     def count(self) -> int:
@@ -156,8 +187,7 @@ class SqlTable:
         """All current rows of the job, a batch at a time; at least one page."""
         with self._reading() as (connection, shape, table):
             query = select(table).where(table.c["_job"] == self._job)
-            fields = {field: column.kind for field, column in shape.columns.items()}
-            columns = {"_id": Kind.TEXT, "_url": Kind.TEXT, "_fetched_at": Kind.TIME} | fields
+            columns, fields = self.columns(shape), shape.columns
             yield Page(columns, [])
             stream = connection.execution_options(yield_per=batch)
             with closing(stream.execute(query)) as found:
@@ -170,6 +200,37 @@ class SqlTable:
             query = select(table).where(table.c["_job"] == self._job, table.c["_id"] > after)
             rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
             return [_result(row, shape.columns) for row in rows]
+
+    def read_changes(self, *, after: int = 0, since: str = "", limit: int = 1000) -> list[Change]:
+        """What later visits found, oldest first, after a number."""
+        with self._reading() as (connection, _, _):
+            if not inspect(connection).has_table("_changes"):
+                return []  # written by an earlier release
+            return read_changes(connection, self._job, after=after, since=since, limit=limit)
+
+    @contextmanager
+    def transaction(self) -> Iterator[tuple[Connection, Shape, Table]]:
+        """For what others keep beside the table: databases/parts.py."""
+        self._dialect.require()
+        with self._errors(), self._engine.begin() as connection:
+            shape = self._existing(connection)
+            yield connection, shape, self._as_table(shape)
+
+    @property
+    def types(self) -> Mapping[Kind, Any]:
+        """The database's types."""
+        return self._dialect.types
+
+    @staticmethod
+    def columns(shape: Shape) -> dict[str, Kind]:
+        """All columns, for a file."""
+        fields = {field: column.kind for field, column in shape.columns.items()}
+        return {"_id": Kind.TEXT, "_url": Kind.TEXT, "_fetched_at": Kind.TIME} | fields
+
+    @staticmethod
+    def results(rows: Iterable[Iterable[Any]], shape: Shape) -> list[Result]:
+        """Rows as they were stored."""
+        return [_result(row, shape.columns) for row in rows]
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[Connection, Shape, Table]]:
@@ -204,27 +265,95 @@ class SqlTable:
         raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
 
     def _put(self, rows: list[Row], emptied: Sequence[Result]) -> int | None:
-        """Store the rows and remove older ones. Returns how many were replaced; None: the table is
-        not wide enough for them, or a type has no view yet."""
+        """Store the rows, remove older ones, and note the changes. Returns how many were replaced;
+        None: the table is not wide enough for them, or a type has no view yet."""
+        files = [row for row in rows if is_file(row.fields)]
+        rows = [row for row in rows if not is_file(row.fields)]
+        names_files = any(any(named_in(row.fields)) for row in rows)
+        alone = self.prunes or bool(emptied or files) or names_files
         with self._engine.begin() as connection:
-            self._dialect.begin_write(connection, self._table, alone=self.prunes)
+            self._dialect.begin_write(connection, self._table, alone=alone)
             check_crawl(connection, self._table, self._job, ours=self._crawl)
             shape = read_shape(connection, self._table)
             if shape.plan(rows) or has_news(types_in(rows), self._types):
                 return None
-            began = began_by_page(rows, emptied)
-            known = self._known_empty(connection, began)
-            fresh = fresh_of(rows, self._known_times(connection, began), known)
+            if names_files:  # before rows are compared: a file that is known is no change
+                fill_files(connection, self._table, self._job, rows)
+            known = self._known_empty(connection, began_by_page(rows, emptied))
+            fresh, news = self._compared(connection, rows, emptied, known)
+            if news:
+                self._dialect.begin_feed(connection)  # then look again: others may have been faster
+                fresh, news = self._compared(connection, rows, emptied, known)
+                self._note(connection, shape, news)
             upsert = self._upsert_of(shape)
+            if names_files:
+                note_uses(connection, self._table, self._job, fresh.rows)
             for part in _parts(fresh.rows):
                 self._send(connection, upsert, part)
-            if self.prunes or emptied:
-                self._prune(connection, shape, began_by_page(fresh.rows, emptied))
-            if emptied:
-                gone = began_by_page([], emptied)
-                later = {page: max(at, known.get(page, at)) for page, at in gone.items()}
-                note_emptied(connection, self._table, self._job, later)
+            if files and (ids := note_files(connection, self._table, self._job, files)):
+                self._complete(connection, upsert, sorted(ids), max(f.fetched_at for f in files))
+            self._prune(connection, shape, news.ended)
+            ended = began_by_page([], self._removed(emptied))
+            later = {page: max(at, known.get(page, at)) for page, at in ended.items()}
+            note_emptied(connection, self._table, self._job, later)
         return fresh.updated
+
+    def _complete(
+        self, connection: Connection, upsert: _Upsert, ids: Sequence[str], at: datetime
+    ) -> None:
+        """Fill what is known by now of their files into stored rows."""
+        stored = self._values_of(connection, upsert.shape, ids).values()
+        was = {row.id: row.fields for row in rows_of(deepcopy([*stored]))}
+        older = rows_of(stored)
+        fill_files(connection, self._table, self._job, older)
+        if not (rows := [row for row in older if row.fields != was[row.id]]):
+            return
+        self._send(connection, upsert, rows)
+        give_again(connection, self._job, [row.id for row in rows])
+        if changed := [row for row in rows if has_other_file(was[row.id], row.fields)]:
+            self._dialect.begin_feed(connection)
+            self._feed(connection, upsert.shape).note_files(changed, was, at)
+            self.changes = count_changes(connection, self._job)
+
+    def _feed(self, connection: Connection, shape: Shape) -> Feed:
+        kinds = {name: column.kind for name, column in shape.columns.items()}
+        return Feed(connection, self._job, kinds, self.noise)
+
+    def _removed(self, emptied: Sequence[Result]) -> list[Result]:
+        """Pages whose rows go: not those that are gone, unless this job prunes."""
+        return [one for one in emptied if self.prunes or not is_gone(one)]
+
+    def _compared(
+        self,
+        connection: Connection,
+        rows: list[Row],
+        emptied: Sequence[Result],
+        known: dict[str, datetime],
+    ) -> tuple[Fresh, News]:
+        stored = self._known_times(connection, began_by_page(rows, emptied))
+        fresh = fresh_of(rows, stored, known)
+        gone = {one.fingerprint: one for one in emptied if is_gone(one)}  # may come twice
+        ended = began_by_page(fresh.rows if self.prunes else [], self._removed(emptied))
+        return fresh, News(fresh.rows, stored, [*gone.values()], ended)
+
+    def _note(self, connection: Connection, shape: Shape, news: News) -> None:
+        """In the feed of changes."""
+        ids = [row.id for row in news.replacing] + list(news.removed)
+        old = self._values_of(connection, shape, ids)
+        self._feed(connection, shape).note(news, old)
+        self.changes = count_changes(connection, self._job)
+
+    def _values_of(
+        self, connection: Connection, shape: Shape, ids: Sequence[str]
+    ) -> dict[str, Result]:
+        """Stored rows, by id."""
+        table = self._as_table(shape)
+        found: dict[str, Result] = {}
+        for start in range(0, len(ids), _IDS):
+            part = table.c["_id"].in_(ids[start : start + _IDS])
+            query = select(table).where(table.c["_job"] == self._job, part)
+            found |= {row[1]: _result(row, shape.columns) for row in connection.execute(query)}
+        return found
 
     def _known_times(self, connection: Connection, pages: Iterable[str]) -> dict[str, datetime]:
         """When the stored rows of these pages were fetched, by id."""
@@ -235,12 +364,12 @@ class SqlTable:
         return {row_id: at for row_id, at in found}
 
     def _known_empty(self, connection: Connection, pages: Iterable[str]) -> dict[str, datetime]:
-        """Only a job that prunes notes them."""
-        if not self.prunes:
+        """Only a job that prunes notes them, or handles pages again."""
+        if not (self.prunes or self._forgets):
             return {}
         return read_emptied(connection, self._table, self._job, list(pages))
 
-    def _prune(self, connection: Connection, shape: Shape, oldest: dict[str, datetime]) -> None:
+    def _prune(self, connection: Connection, shape: Shape, oldest: Mapping[str, datetime]) -> None:
         """Remove what earlier visits stored for these pages and this one did not."""
         if not oldest:
             return
@@ -277,6 +406,7 @@ class SqlTable:
 
     def _change(self, rows: list[Row]) -> None:
         """Create the table if it does not exist, and make it wide enough for the rows."""
+        rows = [row for row in rows if not is_file(row.fields)]
         with self._engine.begin() as connection:
             self._dialect.begin_change(connection, self._table)
             CATALOG.metadata.create_all(connection)

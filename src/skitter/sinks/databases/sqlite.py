@@ -15,9 +15,9 @@ from sqlalchemy.types import UserDefinedType
 
 from skitter.sinks.base import BadSink
 from skitter.sinks.columns import Kind, fit, json_text, text_of
-from skitter.sinks.ledger import why_not_written
-from skitter.sinks.shape import Dialect, FailureKind
-from skitter.sinks.sql import SqlTable, table_of
+from skitter.sinks.databases.shape import Dialect, FailureKind
+from skitter.sinks.databases.sql import SqlTable, table_of
+from skitter.sinks.files.ledger import why_not_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
-    from skitter.sinks.shape import FieldColumn, Values
+    from skitter.sinks.databases.shape import FieldColumn, Values
 
 _BUSY_TIMEOUT_S = 30.0  # a loader's batch takes milliseconds; widening a table may take longer
 

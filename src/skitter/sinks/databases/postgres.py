@@ -28,8 +28,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.columns import Kind, json_text
-from skitter.sinks.shape import Dialect, FailureKind
-from skitter.sinks.sql import SqlTable, table_of
+from skitter.sinks.databases.shape import Dialect, FailureKind
+from skitter.sinks.databases.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
     from skitter.sinks.base import Row
-    from skitter.sinks.shape import FieldColumn, Values
+    from skitter.sinks.databases.shape import FieldColumn, Values
 
 _NO_ADDRESS = "that is not a PostgreSQL address: postgresql://USER:PASSWORD@host/database"
 _UNCLEAR = "in the password of a database, write / as %2F, ? as %3F, # as %23 and @ as %40"
@@ -185,6 +185,9 @@ class Postgres(Dialect):
         quote = connection.dialect.identifier_preparer.quote_identifier
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         connection.exec_driver_sql(f"LOCK TABLE {quote(table)} IN {mode} MODE")
+
+    def begin_feed(self, connection: Connection) -> None:
+        connection.exec_driver_sql("LOCK TABLE _changes IN SHARE ROW EXCLUSIVE MODE")
 
     def begin_change(self, connection: Connection, table: str) -> None:
         # Not a table lock: the table may not exist yet, and two CREATE TABLE at once collide.

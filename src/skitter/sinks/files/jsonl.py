@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from skitter.sinks.base import BadSink, FileFormat
-from skitter.sinks.ledger import Ledger, Place, sync_directory
+from skitter.sinks.files.ledger import Ledger, Place, sync_directory
 from skitter.sinks.rows import fresh_of, page_of, rows_of
 
 if TYPE_CHECKING:

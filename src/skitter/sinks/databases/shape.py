@@ -116,6 +116,11 @@ class Dialect(Protocol):
         """Freeze the table's shape until the transaction ends. `alone`: nobody else writes it."""
         return None
 
+    def begin_feed(self, connection: Connection) -> None:
+        """Keep others from adding to the feed of changes until the transaction ends, so that its
+        numbers appear in their order."""
+        return None
+
     def begin_change(self, connection: Connection, table: str) -> None:
         """Keep others from changing the shape until the transaction ends."""
         return None
@@ -246,7 +251,7 @@ def note_columns(connection: Connection, table: str, columns: dict[str, FieldCol
 def check_table(name: str) -> str:
     """Return the name unchanged, or raise BadSink."""
     plain = name.replace("_", "a").isalnum() and len(name.encode()) <= MAX_NAME_BYTES
-    if not plain or name.lower().startswith(("sqlite_", "_skitter_")):
+    if not plain or name.lower().startswith(("sqlite_", "_skitter_", "_changes")):
         raise BadSink(
             f"{name[:100]!r} cannot be the name of a table here: use letters, digits and '_', "
             f"at most {MAX_NAME_BYTES} bytes."
