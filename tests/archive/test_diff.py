@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from skitter.archive.diff import compare, rows_of
+from skitter.spider.files import as_yielded
 
 
 def row(page: int, place: int = 0, **fields):
@@ -53,3 +54,14 @@ def test_rows_of_a_database_and_of_a_file_are_compared():
     at = datetime(2026, 1, 2, 3, 4, 5, 600000, UTC)
     line = row(1, at=msgspec.json.decode(msgspec.json.encode(at)), all=[1])
     assert compare(rows_of([row(1, at=at, all=[1])]), rows_of([line])).is_same
+
+
+def test_files_are_compared_by_their_url_as_a_replay_downloads_none():
+    def file(url, digest=None):
+        return {"url": url, "path": digest, "size": 1, "type": None, "sha256": digest}
+
+    before = [row(1, pdf=file("x", "1"), all=[file("y", "2")]), row(9, _type="file", **file("x"))]
+    same, other = row(1, pdf=file("x"), all=[file("y")]), row(1, pdf=file("x"), all=[file("z")])
+    assert compare(rows_of(as_yielded(before)), rows_of(as_yielded([same]))).is_same
+    diff = compare(rows_of(as_yielded(before)), rows_of(as_yielded([other])))
+    assert [(one.before, one.now) for one in diff.fields["all"].changed] == [(["y"], ["z"])]

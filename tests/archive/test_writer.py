@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
+import os
 import shutil
 import time
 from contextlib import closing
@@ -12,7 +14,7 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from skitter.archive.index import Archive, is_here, write_lines
+from skitter.archive.index import Archive, is_here, read_line, write_lines
 from skitter.archive.record import Record, request_of
 from skitter.archive.writer import ArchiveWriter
 from skitter.errors import FetchError, UsageError
@@ -336,3 +338,70 @@ def test_damaged_files_are_left_out_and_a_body_has_a_limit(tmp_path):
     with pytest.raises(FetchError, match="not an HTTP response"):
         archive.read(odd)
     assert len(archive.read(big).body) == 10**7
+
+
+def test_old_responses_are_pruned_but_the_last_of_each_page_and_bodies_that_others_need(tmp_path):
+    def keep_at(at: float, *pages: Record) -> Path:
+        lines = keep(tmp_path, *(dataclasses.replace(one, at=at) for one in pages))
+        write_lines(tmp_path, lines)
+        path: Path = tmp_path / read_line(lines[0]).file
+        os.utime(path, (at, at))
+        return path
+
+    both = keep_at(100, record("/a", b"old"), record("/b", b"kept"))
+    gone = keep_at(200, record("/a", b"older"))
+    only_body = keep(tmp_path, record("/c", b"same"), record("/d", b"same"))
+    write_lines(
+        tmp_path,
+        [
+            msgspec.json.encode(msgspec.structs.replace(read_line(line), at=300.0)).decode()
+            for line in only_body
+        ],
+    )
+    body = tmp_path / read_line(only_body[0]).file
+    os.utime(body, (300, 300))
+    keep_at(900, record("/a", b"new"), record("/c", b"new c"))
+
+    did = Archive.open(tmp_path).prune(before=500, keep_last=1)
+
+    assert (did.responses, did.files, gone.exists()) == (3, 1, False)
+    assert both.exists()
+    assert body.exists(), "/d has its body there"
+    archive = Archive.open(tmp_path)
+    bodies = {one.url[-2:]: archive.read(one).body for one in archive}
+    assert bodies == {"/a": b"new", "/b": b"kept", "/c": b"new c", "/d": b"same"}
+    assert len(archive.find(f"{SITE}/a")) == 1
+    assert archive.prune(before=500, keep_last=1).responses == 0
+    index = gone.with_name(f"{gone.name}.jsonl")
+    assert not index.exists()
+    left = keep(tmp_path, record("/z"))  # a prune was killed between the index and the file
+    orphan = tmp_path / read_line(left[0]).file
+    os.utime(orphan, (1, 1))
+    assert Archive.open(tmp_path).prune(before=500, keep_last=1).files == 1
+    assert warcs(tmp_path)
+
+
+def test_each_job_keeps_its_last_response_and_nobody_prunes_what_a_worker_still_writes_to(tmp_path):
+    theirs = dataclasses.replace(record("/a", b"theirs"), job="other", at=100)
+    write_lines(tmp_path, keep(tmp_path, theirs))
+    with closing(ArchiveWriter(tmp_path, "shop", print)) as idle:
+        ours = idle.write([dataclasses.replace(record("/a", b"ours"), at=at) for at in (200, 300)])
+        write_lines(tmp_path, ours)
+        write_lines(tmp_path, keep(tmp_path, dataclasses.replace(record("/a", b"new"), at=400)))
+        for path in tmp_path.glob("*.warc.gz"):
+            os.utime(path, (500, 500))  # it has been idle for longer than it keeps pages
+
+        assert Archive.open(tmp_path).prune(before=600, keep_last=1).responses == 0
+        write_lines(tmp_path, idle.write([record("/b", b"later")]))
+
+    did = Archive.open(tmp_path).prune(before=time.time() + 9, keep_last=1)
+    archive = Archive.open(tmp_path)
+    assert (did.responses, did.files) == (2, 0), "the file of /b had older responses of /a"
+    assert [archive.read(one).body for one in archive.of("other")] == [b"theirs"]
+    found = {one.url[-2:]: archive.read(one).body for one in archive.of("shop")}
+    assert found == {"/a": b"new", "/b": b"later"}
+
+
+def test_a_file_needs_no_other_which_may_be_pruned(tmp_path):
+    lines = keep(tmp_path, *(record(f"/{n}") for n in range(3)), max_file_bytes=1)
+    assert all(kept.body_at is None for kept in map(read_line, lines))

@@ -32,8 +32,8 @@ from skitter.fetch.browser.render import Render
 from skitter.fetch.browser.renderer import BrowserRenderer, Context
 from skitter.fetch.http.guard import Guard
 from skitter.model import Request, Response
-from skitter.settings.features import BrowserOptions
 from skitter.settings.fetch import FetchOptions, outbound_of
+from skitter.settings.tables import BrowserOptions
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 THERE = Render(wait_for=".there")

@@ -16,7 +16,7 @@ from skitter.frontier.records.health import (
     observe,
     read_quality,
 )
-from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.transport.shard import scan_keys
 from skitter.observe.quality import total
 
 BOOK = {"title": "A", "price": 1.5, "stock": 0, "tags": ["x"], "on_sale": False}

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from skitter.engine.proxies.exits import Aims, Arms, Price, choose
+from skitter.engine.proxies.bandit import Aims, Arms, Price, choose
 
 DIRECT, CHEAP, DEAR = "direct", "cheap", "dear"
 PRICES = {DIRECT: Price(), CHEAP: Price(0.001), DEAR: Price(0.008)}

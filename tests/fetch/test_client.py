@@ -29,10 +29,12 @@ from skitter.errors import (
     NamesUnavailable,
     ResponseTooLarge,
 )
+from skitter.extras import RELEASE
 from skitter.fetch import FetchOptions, Guard, fetch_robots, honest_user_agent
 from skitter.fetch.http.guard import Resolver
 from skitter.model import Request
 
+SERIES = ".".join(RELEASE.split(".")[:2])
 TEXT = b"a page that was compressed " * 20
 # Made once by the brotli and zstandard packages, which the tests do not need otherwise.
 BROTLI = bytes.fromhex("1b1b02e0a540c2ba104982214ce26422a341ab1db251ef36")
@@ -168,14 +170,15 @@ async def test_we_say_who_we_are_and_send_no_cookies(fetcher):
         await fetcher.fetch(request(site))
         await fetcher.fetch(request(site))
         first, second = (head.decode().lower() for head in site.requests)
-    assert "user-agent: skitter/0.1 (+https://github.com/skitter/skitter)\r\n" in first
+    assert f"user-agent: skitter/{SERIES} (+https://github.com/skitter/skitter)\r\n" in first
     assert "accept: text/html,application/xhtml+xml" in first
     assert first == second
     assert "cookie" not in second
 
 
 def test_the_contact_in_the_user_agent_is_ours_to_set():
-    assert honest_user_agent("mailto:me@example.org") == "Skitter/0.1 (+mailto:me@example.org)"
+    named = f"Skitter/{SERIES} (+mailto:me@example.org)"
+    assert honest_user_agent("mailto:me@example.org") == named
 
 
 async def test_a_request_brings_its_own_method_headers_and_body(fetcher):

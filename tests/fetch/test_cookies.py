@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skitter.fetch.session import MAX_BYTES, MAX_COOKIES, Jar, Place, parse, parse_date
+from skitter.fetch.session import MAX_BYTES, MAX_COOKIES, CookieTarget, Jar, parse, parse_date
 from skitter.model import Response
 
 NOW = 1_700_000_000.0
@@ -162,7 +162,7 @@ def test_dates_are_read_in_any_order(text, at):
 
 @given(st.text(max_size=200), st.text(max_size=40))
 def test_no_header_breaks_it(line, host):
-    cookie = parse(line, Place(host, "/", secure=True), now=NOW)
+    cookie = parse(line, CookieTarget(host, "/", secure=True), now=NOW)
     if cookie:
         sent(Jar({cookie.key: cookie}), "https://a.test/")
     parse_date(line)

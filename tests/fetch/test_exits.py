@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.engine.proxies.exits import Exit
+from skitter.engine.proxies.bandit import Exit
 from skitter.errors import BadOption
 from skitter.model import Request
 from skitter.settings.proxy import make_route

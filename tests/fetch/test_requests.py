@@ -9,7 +9,7 @@ from fetch.site import reply, serve, then_wait
 from skitter.errors import BadOption, FetchTimeout, ResponseTooLarge, UsageError
 from skitter.frontier.feed import parse_message
 from skitter.frontier.jobs import create_job
-from skitter.frontier.transport.wire import decode_request, encode
+from skitter.frontier.transport.messages import decode_request, encode
 from skitter.model import Request
 from skitter.spider import Spider
 from skitter.spider.page import Page

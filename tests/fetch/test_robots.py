@@ -276,7 +276,7 @@ def test_rules_survive_the_way_through_the_frontier(found):
         (
             RobotsRules.unreachable("no DNS", at=AT, unreachable_since=AT - LOST_AFTER_S),
             "/",
-            "everything may be fetched (30 days of no DNS)",
+            "everything may be fetched (no DNS, for 30 days)",
         ),
     ],
 )

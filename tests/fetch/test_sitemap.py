@@ -8,7 +8,13 @@ import tracemalloc
 import pytest
 
 from skitter.fetch.html import feeds
-from skitter.fetch.html.feeds import MAX_TAG_BYTES, MAX_URLS, Entry, NotASitemap, read_sitemap
+from skitter.fetch.html.feeds import (
+    MAX_TAG_BYTES,
+    MAX_URLS,
+    NotASitemap,
+    SitemapEntry,
+    read_sitemap,
+)
 
 URL = "https://shop.example/sitemaps/all.xml"
 NEW_YEAR = 1767225600.0  # 2026-01-01, UTC
@@ -53,8 +59,8 @@ INDEX = """<sitemapindex><sitemap><loc>https://shop.example/1.xml.gz</loc></site
 
 def test_a_urlset_lists_pages_with_the_moment_and_the_weight_they_have():
     assert read(URLSET).pages == [
-        Entry("https://shop.example/a?x=1&y=2", NEW_YEAR, 0.8),
-        Entry("https://shop.example/b"),
+        SitemapEntry("https://shop.example/a?x=1&y=2", NEW_YEAR, 0.8),
+        SitemapEntry("https://shop.example/b"),
     ]
 
 
@@ -62,11 +68,11 @@ def test_a_urlset_lists_pages_with_the_moment_and_the_weight_they_have():
 @pytest.mark.parametrize(
     ("text", "pages"),
     [
-        (RSS, [Entry("https://shop.example/news", NEW_YEAR)]),
-        (RDF, [Entry("https://shop.example/old")]),
-        (ATOM, [Entry("https://shop.example/post", NEW_YEAR)]),
+        (RSS, [SitemapEntry("https://shop.example/news", NEW_YEAR)]),
+        (RDF, [SitemapEntry("https://shop.example/old")]),
+        (ATOM, [SitemapEntry("https://shop.example/post", NEW_YEAR)]),
         ("\ufeffhttps://shop.example/1\r\n# no\n\nhttp://shop.example/2",
-         [Entry("https://shop.example/1"), Entry("http://shop.example/2")]),
+         [SitemapEntry("https://shop.example/1"), SitemapEntry("http://shop.example/2")]),
     ],
     ids=["rss", "rdf", "atom", "text"],
 )  # fmt: skip
@@ -194,13 +200,15 @@ def test_an_endless_value_is_not_kept():
     ],
 )
 def test_weight_and_recent_change_become_a_priority(changed_at, weight, priority):
-    assert Entry("https://shop.example/", changed_at, weight).priority(now=NEW_YEAR) == priority
+    assert (
+        SitemapEntry("https://shop.example/", changed_at, weight).priority(now=NEW_YEAR) == priority
+    )
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "0000-00-00", "9" * 100, "-1"])
 def test_a_date_or_weight_that_makes_no_sense_is_left_out(text):
     body = f"<urlset><url><loc>/1</loc><lastmod>{text}</lastmod><priority>{text}x</priority></url>"
-    assert read(body).pages == [Entry("https://shop.example/1")]
+    assert read(body).pages == [SitemapEntry("https://shop.example/1")]
 
 
 @pytest.mark.parametrize("begins", [b"<urlset>", b"<urlset><url><loc>/a</loc></url>"])

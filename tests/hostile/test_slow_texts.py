@@ -10,7 +10,7 @@ import sys
 import pytest
 
 ITEM = """
-from skitter.sinks.csv import _cell
+from skitter.sinks.files.csv import _cell
 digits = "1" * 1_000_000
 cells = ["-1.5e3", f"-{digits}", f"-{digits}x", f"-{digits}.{digits}x", "-1.", "-.5", "-x"]
 assert [_cell(one, safe=True)[0] for one in cells] == ["-", "-", "'", "'", "-", "-", "'"]

@@ -95,7 +95,7 @@ def test_no_scrapy_node_gets_there(open_shop, make_cluster, secret, monkeypatch,
 
     node = cluster.run_odd(
         "lured",
-        SKITTER_ALLOWED_HOSTS="",
+        SKITTER_ALLOW_HOSTS="",
         SCHEDULER_PERSIST=True,
         TWISTED_REACTOR_ENABLED=reactor,
     )
@@ -107,6 +107,6 @@ def test_no_scrapy_node_gets_there(open_shop, make_cluster, secret, monkeypatch,
     assert {one.rpartition("/")[2] for one in links} == dead.keys()
     other = {path for path, reason in dead.items() if not reason.startswith("AddressRefused")}
     assert other == ({"login"} if reactor else set()), "Twisted knows no credentials"
-    assert f"add '127.0.0.1:{port}' to SKITTER_ALLOWED_HOSTS" in dead["0"]
-    assert f"add 'name.test:{port}' to SKITTER_ALLOWED_HOSTS" in dead["name"]
+    assert f"add '127.0.0.1:{port}' to SKITTER_ALLOW_HOSTS" in dead["0"]
+    assert f"add 'name.test:{port}' to SKITTER_ALLOW_HOSTS" in dead["name"]
     assert "add 'file' to SKITTER_FEED_SCHEMES" in dead["passwd"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import rude
-from skitter.crawl.loading import Loader, open_destination
+from skitter.crawl.job_loader import Loader, open_destination
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
@@ -58,7 +58,7 @@ class Magazine:
 
 @pytest.fixture
 async def frontier(server, job, clock):
-    options = replace(rude(), visits=Visits(revisit=True))
+    options = replace(rude(), visits=Visits(revisit=True, revisit_gone=1))
     return await create_job(server, job, options=options, clock=clock)
 
 
@@ -262,7 +262,7 @@ def titles(path, job):
 @pytest.fixture
 def make_pruned(server, job, clock):
     async def make(*, prunes: bool):
-        options = replace(rude(), visits=Visits(revisit=True, revisit_prune=prunes))
+        options = replace(rude(), visits=Visits(revisit=True, revisit_prune=prunes, revisit_gone=1))
         return await create_job(server, job, options=options, clock=clock)
 
     return make
@@ -286,7 +286,9 @@ async def test_pages_that_are_gone_or_bring_nothing_lose_their_rows(
         shelf.answers["/2"] = Answer("forbidden", status=403)  # it may be there still
         clock.advance(DAY_S)
         await web.crawl(frontier, books)
-        assert (await frontier.stats()).items == (2 if prunes else 0)
+        assert (await frontier.stats()).items == (
+            2 if prunes else 1
+        )  # a notice is for the feed, too
         said = await why(frontier, web.url("/0"))
         forbidden = await why(frontier, web.url("/2"))
         await load_into(frontier, path)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import rude
-from skitter.crawl.loading import Loader, open_destination
+from skitter.crawl.job_loader import Loader, open_destination
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import create_job
@@ -91,7 +91,7 @@ def titles(path, job: str) -> list[str]:
 
 @pytest.fixture(params=[False, True], ids=["once", "revisits"])
 async def frontier(request, server, job, clock):
-    options = replace(rude(), visits=Visits(revisit=request.param))
+    options = replace(rude(), visits=Visits(revisit=request.param, revisit_gone=1))
     frontier = await create_job(server, job, options=options, clock=clock)
     await set_schedule(frontier, new_schedule(every_s=EVERY_S, now_ms=clock()))
     return frontier

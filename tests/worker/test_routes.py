@@ -19,7 +19,7 @@ from fetch.site import Site, reply, serve
 from proxies import BLOCK_PAGE, Proxy, open_proxy
 from skitter.engine.assembly import open_worker
 from skitter.engine.departures import TooEarly
-from skitter.engine.proxies.exits import Exit
+from skitter.engine.proxies.bandit import Exit
 from skitter.engine.proxies.routed import RoutedFetcher, RoutedRenderer, open_routes
 from skitter.engine.proxies.selection import Ledger, Routes
 from skitter.engine.pulse import cancel_all

@@ -24,7 +24,7 @@ from skitter.engine.delivery import Delivery
 from skitter.engine.loop import Worker
 from skitter.engine.parts import WorkerOptions
 from skitter.fetch.http.fetcher import StaticFetcher
-from skitter.frontier import absent
+from skitter.frontier import shard_calls
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job
@@ -161,7 +161,7 @@ async def all_done(frontier: Frontier, shards: set[int], count: int) -> bool:
 
 @pytest.mark.parametrize("theirs", [SHARDS - 1, 0], ids=["another", "the job's own"])
 async def test_a_server_that_hangs_holds_up_only_its_own_shard(make_spread, monkeypatch, theirs):
-    monkeypatch.setattr(absent, "SLOW_S", 0.5)
+    monkeypatch.setattr(shard_calls, "SLOW_S", 0.5)
     spread = await make_spread(theirs)
 
     await crawl_while_it_is_away(spread)
@@ -222,7 +222,7 @@ async def cluster() -> AsyncIterator[list[Node]]:
 async def test_a_node_of_a_cluster_that_is_away_holds_up_only_its_shards(
     cluster, job, monkeypatch, how
 ):
-    monkeypatch.setattr(absent, "SLOW_S", 1.0)
+    monkeypatch.setattr(shard_calls, "SLOW_S", 1.0)
     url = f"redis+cluster://127.0.0.1:{cluster[0].port}"
     async with connect(url) as server:
         frontier = await create_job(server, job, options=rude(), layout=Layout(shards=12))

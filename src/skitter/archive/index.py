@@ -4,9 +4,11 @@ Both may be damaged, or written to do harm: what cannot be read is left out, and
 
 from __future__ import annotations
 
+import fcntl
 import os
 from bisect import insort
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -29,6 +31,7 @@ from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
 
     from skitter.model import Response
 
@@ -74,6 +77,20 @@ def read_line(line: str | bytes) -> Kept:
 
 
 @dataclass(slots=True)
+class Pruned:
+    """What was removed."""
+
+    responses: int = 0
+    files: int = 0
+    size_bytes: int = 0
+
+    def add(self, other: Pruned) -> None:
+        self.responses += other.responses
+        self.files += other.files
+        self.size_bytes += other.size_bytes
+
+
+@dataclass(slots=True)
 class Archive:
     """The pages of a folder, or of some files, by what was requested."""
 
@@ -87,7 +104,7 @@ class Archive:
         archive = cls(folder)
         if not folder.is_dir():
             raise UsageError(f"there is no archive in {folder}: `skitter run --archive` makes one.")
-        for path in sorted(one for kind in _WARCS for one in folder.glob(kind)):
+        for path in archive._warcs():
             archive._add_file(path)
         return archive
 
@@ -137,8 +154,54 @@ class Archive:
             raise ValueError("its body is not the one that was kept")
         return response
 
+    def prune(self, *, before: float, keep_last: int) -> Pruned:
+        """Forget what was kept before a moment, but the last responses of each page, and remove
+        files that nothing refers to any more. Of pages that several jobs have kept, each has its
+        own. Files that were written to since, or still may be, are left alone.
+
+        Killed at any line, it leaves a whole archive, and the next call goes on.
+        """
+        is_old = {
+            path
+            for path in self._warcs()
+            if path.stat().st_mtime < before and not is_being_written(path)
+        }
+        old = {path.name for path in is_old if _index_of(path).exists()}
+        kept = [one for visits in self._pages.values() for one in _last(visits, keep_last)]
+        every = [one for visits in self._pages.values() for one in visits]
+        kept += [one for one in every if one.at >= before or one.file not in old]
+        needed = {one.file for one in kept} | {one.body_at[0] for one in kept if one.body_at}
+        lines = {line_of(one) for one in kept}
+        did = Pruned()
+        for path in sorted(is_old):
+            did.add(self._prune_file(path, lines, is_needed=path.name in needed))
+        return did
+
+    def _prune_file(self, path: Path, lines: set[str], *, is_needed: bool) -> Pruned:
+        index = _index_of(path)
+        if not index.exists():  # of another tool, or a prune was killed
+            is_ours = read_info(path).get("software") == SOFTWARE
+            return _removed(path) if is_ours and not is_needed else Pruned()
+        before = [line for line in index.read_text("utf-8", "replace").split("\n") if line]
+        after = list(dict.fromkeys(line for line in before if _line(line) in lines))
+        did = Pruned(responses=len(set(before)) - len(after))
+        if did.responses:
+            new = index.with_suffix(".new")
+            with new.open("w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in after)
+                file.flush()
+                os.fsync(file.fileno())  # or after a power failure, it may be empty
+            new.replace(index)
+        if not is_needed:
+            index.unlink()
+            did.add(_removed(path))
+        return did
+
+    def _warcs(self) -> list[Path]:
+        return sorted(path for kind in _WARCS for path in self.folder.glob(kind))
+
     def _add_file(self, path: Path) -> None:
-        index = path.with_name(f"{path.name}{INDEX}")
+        index = _index_of(path)
         try:
             if index.exists():
                 self._add_lines(index)
@@ -160,6 +223,51 @@ class Archive:
         visits = self._pages.setdefault(key_of(request_of(kept)), [])
         if kept not in visits:
             insort(visits, kept, key=lambda one: one.at)
+
+
+def hold(file: BinaryIO) -> None:
+    """Until it is closed, or its process dies, nobody prunes it."""
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def is_being_written(path: Path) -> bool:
+    """A worker may have had nothing to keep for longer than what is pruned is old."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # a file system without locks
+            return False
+    return False
+
+
+def _last(visits: list[Kept], count: int) -> Iterator[Kept]:
+    """Of each job: `replay` and `redo` take its own."""
+    by_job: dict[str, list[Kept]] = defaultdict(list)
+    for one in visits:
+        by_job[one.job].append(one)
+    for own in by_job.values():
+        yield from own[-count:]
+
+
+def _index_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}{INDEX}")
+
+
+def _line(line: str) -> str:
+    """As we would write it; empty if it cannot be read."""
+    try:
+        return line_of(read_line(line))
+    except msgspec.MsgspecError:
+        return ""
+
+
+def _removed(path: Path) -> Pruned:
+    size = path.stat().st_size
+    path.unlink()
+    return Pruned(files=1, size_bytes=size)
 
 
 def key_of(request: Request) -> bytes:

@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from skitter.archive.index import SOFTWARE, line_of
+from skitter.archive.index import SOFTWARE, hold, line_of
 from skitter.archive.record import Kept, Record, pack_info
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ class ArchiveWriter:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._name = f"{self.job}-{stamp}-{secrets.token_hex(4)}.warc.gz"
             self._file, self._size = (self.folder / self._name).open("xb"), 0
+            hold(self._file)
+            self._bodies = {}  # a file needs no other: that may be pruned
             info = pack_info(now, software=SOFTWARE, format="WARC File Format 1.1")
             self._add(self._file, info)
         return self._file

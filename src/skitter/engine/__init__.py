@@ -15,7 +15,7 @@ parts       What a worker is given: its options, and what its stages share
 proxies/    Routes: how requests leave, and which one is best
 pulse       The pulse of a process: heartbeats, its log, and what it counted meanwhile
 rendering   Fetch a page or render it, as its handler wants or the page needs
-stages/     The way of a page: the list of its stages, each a file here
+stages/     The way of a page: the list of its stages, a file here for each kind
 verdict     The verdict: what becomes of a request
 visit       Visit: the state of one attempt, and how it ended
 watchdog    Processes that hang, and lines that block the event loop

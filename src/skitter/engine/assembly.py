@@ -21,7 +21,7 @@ from skitter.frontier.frontier import GENTLE_BATCH
 from skitter.observe.logs import ClusterLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from skitter.engine.keeping import Archived
     from skitter.fetch.browser.render import Renderer
@@ -49,7 +49,7 @@ async def open_worker(
     """
     if os.nice(0) > 0:  # others, who wait for the same server, go first
         frontier.complete_batch = GENTLE_BATCH
-    seeds = [seed.url for seed in spider.known_seeds]
+    seeds = [seed.url for seed in spider.known_seeds] if config.trusts_seeds else []
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
         figures, log = Figures(), ClusterLog()
@@ -60,15 +60,18 @@ async def open_worker(
         if config.proxies and not config.archive.offline:
             http, renderer = await web.open_routes(stack, http, renderer, log)
         departures = Departures(frontier, resolver)
-        parts = Parts(spider, http, config, guard, frontier, departures, renderer, log, figures)
+        archived = archived_of(config, frontier.job, log) if config.archive.keep else None
+        if archived:
+            stack.callback(archived.writer.close)
+        parts = Parts(
+            spider, http, config, guard, frontier, departures, renderer, archived, log, figures
+        )
         default = spider.default or ""
         delivery = Delivery(
             frontier, parts.memory, log, departures,
             quality=FoundItems(default), handled=Handled(default), figures=figures,
         )  # fmt: skip
-        if config.archive.keep:
-            delivery.archived = _archive(config, frontier.job, log)
-            stack.callback(delivery.archived.writer.close)
+        delivery.archived, delivery.failed = archived, parts.failed
         if spider.hooks.error:
             delivery.on_given_up = partial(OnError(parts).call, spider.hooks.error)
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
@@ -119,7 +122,8 @@ class _Web:
         return routed, RoutedRenderer(routed, renderer) if renderer else None
 
 
-def _archive(config: WorkerConfig, job: str, log: ClusterLog) -> Archived:
+def archived_of(config: WorkerConfig, job: str, log: Callable[[str, str], None]) -> Archived:
+    """What keeps the pages of a worker."""
     from skitter.archive.writer import ArchiveWriter  # most crawls keep no pages
     from skitter.engine.keeping import Archived
 

@@ -13,6 +13,7 @@ from skitter.errors import (
     NAMES_AWAY,
     FetchError,
     NamesUnavailable,
+    NoRoomForFiles,
     NotArchived,
     ServerRefused,
     ServerUnreachable,
@@ -46,7 +47,7 @@ class Attempts:
         [self._handle], self._handled = _hooks(stages, "handle"), _hooks(stages, "handled")
         self._ended = _hooks(stages, "ended")
         self._gate = parts.departures.gate if parts.departures else lambda lease: None
-        self._names_away_at = -SAY_EVERY_S
+        self._said_at = -SAY_EVERY_S
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -85,6 +86,8 @@ class Attempts:
         for before in self._before:
             if outcome := await before(visit):
                 return outcome
+            if visit.kept:  # what follows prepares a request
+                break
         while (outcome := await self._ask(visit)) is AGAIN:
             pass
         if outcome is not None:
@@ -116,9 +119,10 @@ class Attempts:
         return Returned(visit.lease)
 
     def _waits(self, visit: Visit, error: Exception) -> Outcome:
-        if time.monotonic() - self._names_away_at > SAY_EVERY_S:  # each page comes here
-            self._names_away_at = time.monotonic()
-            self.parts.log("warning", f"{NAMES_AWAY}: pages wait until it does")
+        if time.monotonic() - self._said_at > SAY_EVERY_S:  # each page comes here
+            self._said_at, is_name = time.monotonic(), isinstance(error, NamesUnavailable)
+            waits = f"{NAMES_AWAY}: pages wait until it does"
+            self.parts.log("warning", waits if is_name else str(error))
         return Returned(visit.lease, waits=True)
 
     def _skipped(self, visit: Visit, error: FetchError) -> Outcome:
@@ -140,6 +144,7 @@ ENDS: dict[type[BaseException], Callable[[Attempts, Visit, Any], Outcome]] = {
     ServerUnreachable: Attempts._returned,
     ServerRefused: Attempts._returned,
     NamesUnavailable: Attempts._waits,
+    NoRoomForFiles: Attempts._waits,
     NotArchived: Attempts._skipped,
     SkitterError: Attempts._failed,
     Exception: Attempts._broken,

@@ -24,10 +24,10 @@ from skitter.engine.visit import (
 )
 from skitter.errors import UsageError, shorten
 from skitter.frontier.completions import Sealed, seal
-from skitter.frontier.feed import Refusal, record_refusals
-from skitter.frontier.items import RejectedItem, count, reject_items
-from skitter.frontier.transport.wire import NOT_PLAIN, pack_feedback, side_by_side
-from skitter.model import Completion, Ended, Failure, Feedback, Lease
+from skitter.frontier.feed import ExcludedLink, record_refusals
+from skitter.frontier.items import RejectedFrom, RejectedItem, count, reject_items
+from skitter.frontier.transport.messages import NOT_PLAIN, pack_feedback, side_by_side
+from skitter.model import Completion, Ended, Failure, Feedback, Lease, Request
 from skitter.observe.report import some
 from skitter.spider.sitemap import SITEMAP
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skitter.engine.keeping import Archived
     from skitter.engine.outbox import RequestMemory
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.records.failed import FailedPages
     from skitter.settings import Layout
     from skitter.spider.run import HandlerOutput
 
@@ -74,7 +75,7 @@ class _Page(NamedTuple):
         return self._replace(sealed=sealed, line=line, record=None)
 
     def is_held_up(self, away: Container[int]) -> bool:
-        return any(one.shard in away for one in self.sealed.ahead)
+        return any(offer.shard in away for offer in self.sealed.ahead)
 
 
 @dataclass(slots=True)
@@ -96,7 +97,7 @@ class _Sorted:
     rejected: list[RejectedItem] = field(default_factory=list)
     exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was dropped
     undeclared: set[str] = field(default_factory=set)  # fields that were dropped
-    refused: dict[str, Refusal] = field(default_factory=dict)  # links, by URL
+    refused: dict[str, ExcludedLink] = field(default_factory=dict)  # links, by URL
 
     def add(self, outcome: Outcome) -> None:
         if isinstance(outcome, Completed):
@@ -127,7 +128,7 @@ class _Sorted:
         if outcome.skipped and not output:  # else it is counted as refused
             self.counts["skipped"] += 1
         if output and (output.rejected or output.exceeded or output.undeclared):
-            self._add_remarks(completion.lease.url, output)
+            self._add_remarks(completion.lease.request, output)
         if output and output.refused:
             self._add_refused(completion.lease.url, output)
 
@@ -135,7 +136,7 @@ class _Sorted:
         """Drop the links that were added since the handler ran. At the start of a crawl many are:
         dozens of pages are handled before the first is completed, and they share links."""
         known = self.known
-        links = [one for one in completion.links if one.url not in known or not one.is_plain]
+        links = [link for link in completion.links if link.url not in known or not link.is_plain]
         if len(links) == len(completion.links):
             return completion
         return msgspec.structs.replace(completion, links=links)
@@ -145,12 +146,15 @@ class _Sorted:
         reported, refused = self.reported, self.refused
         for url, why in output.refused:
             if url not in reported and url not in refused:
-                refused[url] = Refusal(why.kind, why.reason, page)
+                refused[url] = ExcludedLink(why.kind, why.reason, page)
 
-    def _add_remarks(self, url: str, output: HandlerOutput) -> None:
+    def _add_remarks(self, request: Request, output: HandlerOutput) -> None:
+        url = request.url
         self.rejected += [
-            RejectedItem(url=url, field=one.field, reason=one.reason, item=one.item)
-            for one in output.rejected
+            RejectedFrom(
+                url=url, field=item.field, reason=item.reason, item=item.item, request=request
+            )
+            for item in output.rejected
         ]
         self.counts["undeclared"] += sum(output.undeclared.values())
         self.undeclared |= output.undeclared.keys()
@@ -175,7 +179,7 @@ class _Sorted:
     @property
     def leases(self) -> Iterable[Lease]:
         yield from (page.completion.lease for page in self.done)
-        yield from (one.lease for one in self.retries + self.buried)
+        yield from (failure.lease for failure in self.retries + self.buried)
         yield from self.early + self.waiting
 
 
@@ -195,6 +199,7 @@ class Delivery:
     handled: Handled = field(default_factory=Handled)
     figures: Figures = field(default_factory=Figures)
     archived: Archived | None = None  # None: no page is kept
+    failed: FailedPages | None = None  # None: nor those that fail
     _lines: list[Line[Outcome]] = field(default_factory=list)  # one for each shard
     _held_up: Line[_Page] = field(init=False)  # by shards that are away, which they link to
     _remarks: Line[_Sorted] = field(init=False)  # what the job's first shard has to know
@@ -319,6 +324,8 @@ class Delivery:
         await self.figures.send(frontier)
         if self.archived:
             await self.archived.send(frontier)
+        if self.failed:
+            await self.failed.send(frontier)
 
     async def report_departures(self, leases: Iterable[Lease]) -> None:
         """Report when requests left, before leases end: the next turn of a host counts from it."""
@@ -330,14 +337,14 @@ class Delivery:
         places = [place for place, page in enumerate(pages) if page.record]
         records = [pages[place].record for place in places]
         if self.archived and records:
-            lines = await self.archived.keep([one for one in records if one])
+            lines = await self.archived.keep([record for record in records if record])
             for place, line in zip(places, lines, strict=True):
                 pages[place] = pages[place].kept(line)
 
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch
         answers = await self.frontier.complete_sealed([page.sealed for page in pages])
-        done = [one for one, said in zip(pages, answers, strict=True) if said is Ended.DONE]
+        done = [page for page, said in zip(pages, answers, strict=True) if said is Ended.DONE]
         self.tally.pages += len(done)
         self.figures.count("pages", len(done))
         self.figures.count("items", sum([len(page.completion.items) for page in done]))
@@ -368,7 +375,7 @@ class Delivery:
                 url = page.completion.lease.url
                 self.log("warning", f"{url}: too late, another worker has it")
 
-    async def _refuse(self, refused: dict[str, Refusal]) -> None:
+    async def _refuse(self, refused: dict[str, ExcludedLink]) -> None:
         if refused:
             epoch = self.frontier.epoch
             await record_refusals(self.frontier, refused)
@@ -387,7 +394,7 @@ class Delivery:
     async def _bury(self, failures: list[Failure], causes: dict[int, Retried | Buried]) -> None:
         if failures:
             ends = await self.frontier.bury(failures)
-            failed = [i for i, one in enumerate(failures) if not one.excluded_by]
+            failed = [i for i, failure in enumerate(failures) if not failure.excluded_by]
             failures, ends = [failures[i] for i in failed], [ends[i] for i in failed]
             self._note_failures(failures, ends, causes)
             self._run_hooks(failures, ends, causes)
@@ -434,9 +441,9 @@ class Delivery:
                 raise
             self.log("error", f"{some(len(rejected), 'rejected item')} could not be kept: {error}")
         self.tally.rejected += len(rejected)
-        for one in rejected:
-            level = "warning" if one.field else "info"  # info: a user's hook dropped it
-            self.log(level, f"an item from {one.url} was rejected: {one.why}")
+        for item in rejected:
+            level = "warning" if item.field else "info"  # info: a user's hook dropped it
+            self.log(level, f"an item from {item.url} was rejected: {item.why}")
 
     async def _log_remarks(self, found: _Sorted) -> None:
         for handler in found.blocked:

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skitter.domains import host_of, host_without_port, is_address
 from skitter.errors import SkitterError
 from skitter.frontier.control import set_slot
-from skitter.frontier.delays import Departure, Granted, Trip
-from skitter.frontier.sites.hosts import Place, begin_rest, give_back, take_turn
-from skitter.frontier.transport.wire import ms
+from skitter.frontier.delays import Departure, Granted, SentRequest
+from skitter.frontier.sites.hosts import InFlightPlace, begin_rest, give_back, take_turn
+from skitter.frontier.transport.messages import ms
 from skitter.model import Pace
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ class _Trip(NamedTuple):
     left_at: float
     ended_at: float
 
-    def as_trip(self, now: float) -> Trip:
+    def as_sent(self, now: float) -> SentRequest:
         pace = self.lease.pace
         assert pace is not None
         known = bool(pace.moment_ms)  # else the lease does not say when its turn was
         at_ms = pace.moment_ms + ms(self.left_at - pace.since) if known else UNKNOWN_MS
         took_s, ago_s = self.ended_at - self.left_at, now - self.left_at
-        return Trip(self.lease.host, self.url, at_ms, ago_s, took_s, pace.delay_s)
+        return SentRequest(self.lease.host, self.url, at_ms, ago_s, took_s, pace.delay_s)
 
 
 @dataclass(slots=True)
@@ -152,11 +152,11 @@ class Departures:
 
     async def _report_trips(self, shards: set[int]) -> None:
         now = time.monotonic()
-        trips = [one for one in self._trips if self._shard_of(one.lease) in shards]
+        trips = [trip for trip in self._trips if self._shard_of(trip.lease) in shards]
         if trips:
-            await self.frontier.record([one.as_trip(now) for one in trips])
+            await self.frontier.record([trip.as_sent(now) for trip in trips])
         sent = set(map(id, trips))
-        self._trips = [one for one in self._trips if id(one) not in sent]
+        self._trips = [trip for trip in self._trips if id(trip) not in sent]
 
     def _shard_of(self, one: Lease | Departure) -> int:
         return self.frontier.layout.shard_of(one.host)
@@ -174,7 +174,7 @@ class Departures:
     async def _ask_for_all(self, ask: _Ask, shard: int) -> None:
         # Another task that took our ask into its call may have been cancelled.
         asks, self._asks[shard] = [ask, *(one for one in self._asks[shard] if one is not ask)], []
-        granted = await self.frontier.depart([one.departure for one in asks])
+        granted = await self.frontier.depart([ask.departure for ask in asks])
         for one, answer in zip(asks, granted, strict=True):
             one.granted = answer
 
@@ -293,13 +293,13 @@ class SharedGate(Gate):
     host do so, the host's own clock is kept too. Those on a clock also share the limit on requests
     in flight."""
 
-    _place: Place | None = None
+    _place: InFlightPlace | None = None
     _has_place: bool = False
 
     def __post_init__(self) -> None:
         self._moment_ms = 0
         polite = self.departures.frontier.options.politeness
-        self._place = Place(token_hex(8), polite.max_in_flight)
+        self._place = InFlightPlace(token_hex(8), polite.max_in_flight)
 
     @property
     def _tolerance_s(self) -> float:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from skitter.archive.index import is_here, write_lines
+from skitter.archive.playback import ROBOTS
+from skitter.archive.record import Record
 from skitter.frontier.records.archived import forget_written, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skitter.archive.record import Record
+    from skitter.archive.playback import PageCache
     from skitter.archive.writer import ArchiveWriter
+    from skitter.fetch.http.exchange import Leave
+    from skitter.fetch.http.fetcher import Fetcher
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Request, Response
 
 #: Bodies that are packed on the event loop, which takes some milliseconds. A thread would need the
 #: interpreter for each record, and both would wait for each other longer than that.
 ON_LOOP_BYTES: Final = 4 * 10**6
+
+
+#: In place of a fingerprint, of what is not a page of a job: its digest is that of its body.
+UNNAMED: Final = "-"
 
 
 @dataclass(slots=True)
@@ -34,11 +48,19 @@ class Archived:
     async def keep(self, records: Sequence[Record]) -> list[str]:
         """The lines of responses that are on disk now; they travel with the completions."""
         async with self._turn:
-            if sum([len(one.response.body) for one in records]) > ON_LOOP_BYTES:
+            if sum([len(record.response.body) for record in records]) > ON_LOOP_BYTES:
                 return await asyncio.to_thread(self.writer.write, records)
             lines = self.writer.add(records)
             is_kept = await asyncio.to_thread(self.writer.sync)
             return lines if is_kept else [""] * len(records)
+
+    async def keep_now(self, request: Request, response: Response, fingerprint: str = "") -> None:
+        """For a cache, which needs no completion."""
+        at = time.time() - response.elapsed_s
+        record = Record(request, response, at, self.writer.job, fingerprint or UNNAMED)
+        if lines := [line for line in await self.keep([record]) if line]:
+            with suppress(OSError):  # the disk is full: the writer says so
+                await asyncio.to_thread(write_lines, self.writer.folder, lines)
 
     def add(self, shard: int, line: str) -> None:
         """A page was completed."""
@@ -57,7 +79,9 @@ class Archived:
 async def settle(frontier: Frontier, folder: Path) -> bool:
     """Write the lines of workers that could not, if their files are here. False: nor can we."""
     found = await unwritten(frontier)
-    here = {shard: [one for one in lines if is_here(folder, one)] for shard, lines in found.items()}
+    here = {
+        shard: [line for line in lines if is_here(folder, line)] for shard, lines in found.items()
+    }
     return await _write(frontier, folder, here)
 
 
@@ -72,3 +96,22 @@ async def _write(frontier: Frontier, folder: Path, by_shard: dict[int, list[str]
         else:
             await forget_written(frontier, shard, lines)
     return is_written
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRobots:
+    """Asks a cache for robots.txt, then the site; keeps its answer."""
+
+    fetcher: Fetcher
+    pages: PageCache
+    archived: Archived
+
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
+        if kept := self.pages.find(request):
+            return kept
+        response = await self.fetcher.fetch(request, leave=leave, proxy=proxy)
+        if response.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            await self.archived.keep_now(replace(request, handler=ROBOTS), response)
+        return response

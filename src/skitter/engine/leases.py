@@ -73,10 +73,10 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def is_here(one: Heartbeat) -> bool:
+def is_here(beat: Heartbeat) -> bool:
     """Whether it claims to run on this machine. A container may have the same host name, and then
     its processes seem to be gone: also check how long they have been silent."""
-    return one.host == socket.gethostname()
+    return beat.host == socket.gethostname()
 
 
 async def find_dead(
@@ -90,15 +90,15 @@ async def find_dead(
     the only evidence."""
     now = await frontier.server_time()
     return [
-        one
-        for one in beats
-        if now - one.at > silent_s and (not is_running(one.pid) if is_here(one) else elsewhere)
+        beat
+        for beat in beats
+        if now - beat.at > silent_s and (not is_running(beat.pid) if is_here(beat) else elsewhere)
     ]
 
 
 async def reclaim(frontier: Frontier, dead: Iterable[Heartbeat]) -> list[tuple[Heartbeat, int]]:
     """Requeue what they held at once, not when the leases expire. Returns who held how much."""
-    return [(one, await take_back(frontier, one.name, seen=False)) for one in dead]
+    return [(beat, await take_back(frontier, beat.name, seen=False)) for beat in dead]
 
 
 #: How long a page is left to the others.
@@ -163,7 +163,7 @@ class Strays:
             return
         with suppress(SkitterError):
             beats = await live_workers(self.frontier)
-            self._elsewhere = frozenset(name for one in beats for name in one.handlers)
+            self._elsewhere = frozenset(name for beat in beats for name in beat.handlers)
             self._looked_at = time.monotonic()
 
     def _note(self, name: str) -> None:

@@ -64,6 +64,8 @@ class Worker:
     _busy: Counter[Lane] = field(default_factory=Counter)  # pages in flight, by lane
     #: A lane's sleeping pump is woken when no more than this many pages are in flight.
     _wakes_at: dict[Lane, int] = field(default_factory=dict)
+    _has_files: asyncio.Event = field(default_factory=asyncio.Event)  # to look for, or it is over
+    _is_done: bool = False  # the lanes of pages are
     _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock)  # one lane leases at a time
     _signals: int = 0
     _held: list[Lease] = field(default_factory=list)  # leased but not begun
@@ -112,8 +114,7 @@ class Worker:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
                     helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))
-                lanes = self.options.serves.items()
-                await asyncio.gather(*(self._pump_or_break(lane, slots) for lane, slots in lanes))
+                await self._pump_all()
                 await self._wind_down()
                 self.logbook("info" if self.options.for_s is None else "debug", "worker stopped")
                 await cancel_all(helpers)
@@ -146,20 +147,45 @@ class Worker:
         self._signals += 1
         self._stop.set()
         self._free.set()
+        self._has_files.set()
         if self._leash and self._signals <= 2:
             grace_s = self.options.grace_s if self._signals == 1 else 0.0
             self._leash.reschedule(asyncio.get_running_loop().time() + grace_s + LAST_SEND_S)
 
     # --- leasing ----------------------------------------------------------------------------------
 
-    async def _pump_or_break(self, lane: Lane, slots: int) -> None:
+    async def _pump_all(self) -> None:
+        pages = [(lane, slots) for lane, slots in self.options.serves.items() if lane != "file"]
+        files = asyncio.create_task(self._until_broken(self._pump_files))
+        try:
+            pumps = (partial(self._pump, lane, slots) for lane, slots in pages)
+            await asyncio.gather(*map(self._until_broken, pumps))
+        finally:
+            self._is_done = True
+            self._has_files.set()
+        await files
+
+    async def _until_broken(self, pump: Callable[[], Coroutine[Any, Any, bool]]) -> None:
         """An error that breaks a lane's pump is raised after pending results are sent."""
         try:
-            while await self._pump(lane, slots):
+            while await pump():
                 pass
         except SkitterError as error:
             self._broken = error
             self.stop()
+
+    async def _pump_files(self) -> bool:
+        """Lease files when there are some: the pumps of pages learn it by the way, so that a crawl
+        without files asks for none."""
+        await self._has_files.wait()
+        if self._is_done or self._stop.is_set():
+            return False
+        self._has_files.clear()
+        if (free := self.options.serves.get("file", 0) - self._busy["file"]) > 0:
+            async with self._turnstile:
+                leases, _ = await self._lease(free, "file")
+                await self._begin_all(leases)
+        return True
 
     async def _pump(self, lane: Lane, slots: int) -> bool:
         """Refill free slots in batches, never with more than can start now. False: it is over.
@@ -211,6 +237,8 @@ class Worker:
             return [], IDLE_S
         self._is_gone = False
         self._tell_away()
+        if leased.has_files and lane != "file":
+            self._has_files.set()
         if leased.state is State.CANCELLED:
             self.stop()
         return leases, leased.again_in_s
@@ -322,6 +350,8 @@ class Worker:
         lease, _ = self._active.pop(task)
         lane = lease.request.lane
         self._busy[lane] -= 1
+        if lane == "file":
+            self._has_files.set()
         if self._busy[lane] <= self._wakes_at.get(lane, MANY):
             self._free.set()
         if not self._active:
@@ -351,6 +381,7 @@ class Worker:
         """Lease nothing more; attempts in flight have the whole grace."""
         self._stop.set()
         self._free.set()
+        self._has_files.set()
 
     async def _watch_memory(self) -> None:
         """No page is blamed: the cause may be large pages, or a leak in a handler or a library. A

@@ -111,12 +111,12 @@ class RequestMemory(LinkMemory[str]):
             return links, []
         self.refresh()
         parts: tuple[list[Request], list[Request]] = [], []
-        for one in links:
-            parts[one.is_plain and self.has(one.url, depth=one.depth)].append(one)
+        for link in links:
+            parts[link.is_plain and self.has(link.url, depth=link.depth)].append(link)
         return parts
 
     def add_requests(self, links: Iterable[Request], *, epoch: Hashable) -> None:
-        self.add([(one.url, one.depth) for one in links if one.is_plain], epoch=epoch)
+        self.add([(link.url, link.depth) for link in links if link.is_plain], epoch=epoch)
 
 
 T = TypeVar("T")

@@ -16,7 +16,9 @@ from skitter.engine.caches import RobotsCache, SessionStore
 from skitter.engine.outbox import RequestMemory
 from skitter.engine.rendering import Adaptive, BrowserFetcher
 from skitter.engine.verdict import Policy
+from skitter.fetch.filestore import FileStore
 from skitter.fetch.http.guard import Guard
+from skitter.frontier.records.failed import FailedPages
 from skitter.model import Lane  # noqa: TC001 - and this
 from skitter.observe.logs import Spans
 from skitter.observe.metrics import Recorder
@@ -25,7 +27,9 @@ from skitter.settings import WorkerConfig, Workers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skitter.archive.playback import PageCache
     from skitter.engine.departures import Departures
+    from skitter.engine.keeping import Archived
     from skitter.fetch.browser.render import Renderer
     from skitter.fetch.http.fetcher import Fetcher
     from skitter.frontier.frontier import Frontier
@@ -48,13 +52,15 @@ class WorkerOptions(Workers):
     stuck_log: Path | None = None  # where the watchdog writes its stacks; None: stderr
     for_s: float | None = None  # lease for this long, then finish up; None: until it is over
     kind: str = "worker"  # what heartbeats call it
+    downloads: int = 4  # files at a time
     watch_signals: bool = True  # not in a thread, nor where others handle signals
     #: The lanes it serves, and how many pages at a time; empty: plain HTTP, `concurrency`.
     lanes: dict[Lane, int] = field(default_factory=dict)
 
     @property
     def serves(self) -> dict[Lane, int]:
-        return self.lanes or {"": self.concurrency}
+        pages = self.lanes or {"": self.concurrency}
+        return pages if self.only == "browser" else {**pages, "file": self.downloads}
 
     def lease_in_s(self, lane: Lane) -> float:
         return self.lease_s * BROWSER_LEASES if lane == "browser" else self.lease_s
@@ -62,7 +68,8 @@ class WorkerOptions(Workers):
     @classmethod
     def of(cls, config: WorkerConfig, **run: Any) -> Self:
         configured = {one.name: getattr(config.workers, one.name) for one in fields(Workers)}
-        return cls(**{**configured, "keep_alive": config.keep_alive, **run})
+        also = {"keep_alive": config.keep_alive, "downloads": config.files.concurrency}
+        return cls(**{**configured, **also, **run})
 
 
 @dataclass
@@ -76,6 +83,7 @@ class Parts:
     frontier: Frontier | None = None  # None: one page, without a job
     departures: Departures | None = None  # None: requests leave at any time
     renderer: Renderer | None = None  # None: no page is rendered
+    archived: Archived | None = None  # None: no page is kept
     log: Callable[[str, str], None] = lambda level, text: None  # level, text
     figures: Recorder = field(default_factory=Recorder)
     spans: Spans = field(default_factory=Spans)
@@ -83,8 +91,15 @@ class Parts:
     def __post_init__(self) -> None:
         frontier, spider, config = self.frontier, self.spider, self.config
         self.policy = policy_of(spider, config)
+        self.failed = FailedPages(config.archive.failed_pages, config.archive.failed_mb)
+        self.pages = page_cache_of(config) if self.archived else None
+        client = self.client
+        if self.pages and self.archived:
+            from skitter.engine.keeping import CachedRobots  # an extra
+
+            client = CachedRobots(client, self.pages, self.archived)
         self.robots = RobotsCache(
-            frontier, self.client, self.guard, config.fetch.user_agent, self.log,
+            frontier, client, self.guard, config.fetch.user_agent, self.log,
             is_obeyed=config.fetch.obey_robots,
         )  # fmt: skip
         self.sessions = SessionStore(frontier, session_pool_of(config), spider.logins)
@@ -103,9 +118,24 @@ class Parts:
         assert self.frontier is not None
         return Adaptive(self.spider, self.frontier)
 
+    @cached_property
+    def files(self) -> FileStore:
+        """Where files are downloaded to; only where a page names one."""
+        options = self.config.files
+        return FileStore(options.folder, round(options.max_mb * 10**6), options.max_time_s)
+
     def allows(self, link: Request, *, parent: str) -> Allowed | Refused:
         """Whether the crawl may go there."""
         return self.spider.allows(link, parent=parent, also=self.limits().widening)
+
+
+def page_cache_of(config: WorkerConfig) -> PageCache | None:
+    """None: every page is fetched."""
+    if not (max_age_s := config.fetch.cache_s):
+        return None
+    from skitter.archive.playback import PageCache  # an extra
+
+    return PageCache(config.archive.folder, max_age_s, config.fetch.max_body_bytes)
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:

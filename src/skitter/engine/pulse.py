@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skitter.errors import SkitterError
+from skitter.extras import RELEASE
 from skitter.frontier.records.health import (
     MAX_COLUMNS,
     MAX_HANDLERS,
@@ -63,6 +64,7 @@ class Pulse:
     parent: int | None = None  # the process that supervises us
     on_orphaned: Callable[[], None] = lambda: None
     also: Callable[[Frontier], Awaitable[None]] | None = None  # what else to report
+    pause_s: Callable[[], float] = lambda: BEAT_S
     began: float = field(default_factory=time.monotonic)
     handlers: tuple[str, ...] = ()
     spider: str = ""
@@ -76,7 +78,7 @@ class Pulse:
                 await self.beat()
             if is_orphan(self.parent):
                 self.on_orphaned()
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(self.pause_s())
 
     async def beat(self) -> None:
         """Send the log, then the heartbeat. Cancellation leaves the call in flight: the server may
@@ -111,6 +113,7 @@ class Pulse:
                 memory_mb=memory_mb(),
                 handlers=self.handlers,
                 spider=self.spider,
+                release=RELEASE,
                 **msgspec.structs.asdict(self.vitals()),
             ),
         )

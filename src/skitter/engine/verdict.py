@@ -116,6 +116,7 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
     changes: dict[str, Any] = {
         "url": url,
         "meta": request.meta | {REDIRECTED_FROM: [*way_to(request), request.url]},
+        "redo": "",
     }
     if _becomes_get(request.method, status):
         changes |= {"method": "GET", "body": b""}

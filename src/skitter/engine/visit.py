@@ -17,7 +17,7 @@ import msgspec
 from skitter.engine.verdict import Bury, Follow, Retry, is_refusal
 from skitter.errors import SkitterError
 from skitter.frontier.sites.learned import REDIRECT, page_facts
-from skitter.frontier.transport.wire import ms
+from skitter.frontier.transport.messages import ms
 from skitter.model import Completion, Failure, Feedback, Lease, Response
 from skitter.spider.run import HandlerError, HandlerOutput
 
@@ -100,28 +100,30 @@ class Visit:
     """One lease, the gate of its requests, and what is sent when it ends. A stage may keep notes of
     its own in `notes`, by its name."""
 
-    lease: Lease
+    lease: Lease  # what was leased
     gate: Gate | None = None  # None: requests leave at any time
     request: Request = field(init=False)  # to be sent
     page: Page = field(init=False)  # to be handled, if it has come to that
     session: Session | None = None  # None: no cookie has come yet
-    feedback: Feedback = field(default_factory=Feedback)
+    kept: Response | None = None  # from the archive, in place of the site's
+    feedback: Feedback = field(default_factory=Feedback)  # what the frontier learns about the host
     response: Response | None = None  # the last one
     verdict: Verdict | None = None  # on it
-    output: HandlerOutput | None = None
+    output: HandlerOutput | None = None  # what the handler yielded
     links: Sequence[Request] = ()  # to send with its completion
     again: Sequence[Request] = ()  # those that the frontier has
     error: SkitterError | None = None  # what ended it
     by_robots: str = ""  # what robots.txt says about its use
     usage: str = ""  # what the page says about that
     asked_at: float = 0.0  # when the last fetch began, by the monotonic clock
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)  # a stage's own, by its name
 
     def __post_init__(self) -> None:
         self.request = self.lease.request
 
     @property
     def leave(self) -> Leave | None:
+        """Called when a request is about to leave: waits for the host's turn."""
         return self.gate.leave if self.gate else None
 
     @property
@@ -129,6 +131,11 @@ class Visit:
         """Time since the last request left (not the wait for its moment); None: none has left."""
         left_at = max(self.asked_at, self.gate.left_at if self.gate else 0.0)
         return 1000 * (time.monotonic() - left_at) if left_at else None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the last response is from the archive."""
+        return self.kept is not None and self.response is self.kept
 
     def arrive(self, url: str) -> None:
         """The last request has ended."""
@@ -147,10 +154,11 @@ class Visit:
         if self.session:
             self.session.note(refused=is_refusal(response, verdict))
         self.arrive(response.url)
-        is_plain = not self.lease.request.lane  # a browser's time is not only the host's
-        if self.lease.pace and is_plain and response.status < 500:
+        # A browser's time is not only the host's.
+        is_timed = not (self.lease.request.lane or self.is_kept)
+        if self.lease.pace and is_timed and response.status < 500:
             self.feedback.latency_ms = ms(response.elapsed_s)
-        if isinstance(verdict, (Retry, Follow)) and verdict.rest_s:
+        if isinstance(verdict, (Retry, Follow)) and verdict.rest_s and not self.is_kept:
             self.feedback.rest_ms = ms(verdict.rest_s)
             if self.gate:
                 await self.gate.rest(verdict.rest_s)
@@ -194,4 +202,5 @@ class Visit:
             self.feedback.session = self.session.news()
         if self.gate:
             self.feedback.left_ms = self.gate.left_ms
+            self.feedback.unused_ms = 0 if self.gate.was_used else self.lease.moment_ms
         return self.feedback

@@ -1,10 +1,11 @@
 """Fetching pages: one exchange per call, with limits on all outside input.
 
-browser/  Pages rendered by a browser
-html/     Bytes become text and trees, within limits
-http/     One HTTP exchange: clients, and whom they may connect to
-robots    robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
-session   Session: who we are to a site, and the cookies it gave us
+browser/   Pages rendered by a browser
+filestore  A folder of downloaded files, each content once, under its SHA-256
+html/      Bytes become text and trees, within limits
+http/      One HTTP exchange: clients, and whom they may connect to
+robots     robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
+session    Session: who we are to a site, and the cookies it gave us
 """
 
 from skitter.fetch.browser.render import Render, Renderer

@@ -141,7 +141,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         if self._may_fetch_nothing:
             return f"robots.txt: nothing may be fetched for now ({self._trouble})."
         if self.unreachable_since is not None:
-            return f"robots.txt: everything may be fetched (30 days of {self._trouble})."
+            return f"robots.txt: everything may be fetched ({self._trouble}, for 30 days)."
         if not 200 <= self.status < 300:
             return f"robots.txt: everything may be fetched (it answered {self.status})."
         verdict = "allowed" if self.allows(url, user_agent) else "disallowed"

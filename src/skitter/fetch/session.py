@@ -62,7 +62,7 @@ class Cookie(msgspec.Struct, frozen=True, array_like=True):
     def size_bytes(self) -> int:
         return len(self.key) + len(self.value)
 
-    def is_for(self, where: Place, *, now: float) -> bool:
+    def is_for(self, where: CookieTarget, *, now: float) -> bool:
         is_here = where.host == self.domain if self.host_only else where.is_in(self.domain)
         return (
             is_here
@@ -72,7 +72,7 @@ class Cookie(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-class Place(NamedTuple):
+class CookieTarget(NamedTuple):
     """Where a request goes, as cookies see it: without the port."""
 
     host: str
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     secure: bool
 
     @classmethod
-    def of(cls, url: str) -> Place:
+    def of(cls, url: str) -> CookieTarget:
         parts = urlsplit(url)
         host = host_without_port(parts.netloc.rpartition("@")[2]).strip("[]").rstrip(".").lower()
         return cls(host, parts.path or "/", parts.scheme == "https")
@@ -114,8 +114,8 @@ class Jar:
         """The Cookie header; empty: none."""
         if not self.cookies:
             return ""
-        where = Place.of(url)
-        found = [one for one in self.cookies.values() if one.is_for(where, now=now)]
+        where = CookieTarget.of(url)
+        found = [cookie for cookie in self.cookies.values() if cookie.is_for(where, now=now)]
         found.sort(key=lambda one: (-len(one.path), one.made))
         return "; ".join(f"{one.name}={one.value}" if one.name else one.value for one in found)
 
@@ -124,7 +124,7 @@ class Jar:
         lines = [value for name, value in response.headers if name == "set-cookie"]
         if not lines:
             return
-        where = Place.of(response.url)
+        where = CookieTarget.of(response.url)
         for line in lines:
             if (cookie := parse(line, where, now=now)) and self._may_set(cookie, where):
                 self._set(cookie, now)
@@ -134,13 +134,13 @@ class Jar:
         """All changes have been stored."""
         self.added, self.removed = {}, set()
 
-    def _may_set(self, cookie: Cookie, where: Place) -> bool:
+    def _may_set(self, cookie: Cookie, where: CookieTarget) -> bool:
         """RFC 6265bis 5.7, 16: http must not replace a secure cookie."""
         return where.secure or not any(
             one.secure
             and one.name == cookie.name
             and (_is_in(one.domain, cookie.domain) or _is_in(cookie.domain, one.domain))
-            and Place("", cookie.path, secure=False).is_below(one.path)
+            and CookieTarget("", cookie.path, secure=False).is_below(one.path)
             for one in self.cookies.values()
         )
 
@@ -160,15 +160,15 @@ class Jar:
             self.removed.add(key)
 
     def _make_room(self) -> None:
-        size = sum(one.size_bytes for one in self.cookies.values())
-        for one in sorted(self.cookies.values(), key=lambda one: one.made):
+        size = sum(cookie.size_bytes for cookie in self.cookies.values())
+        for cookie in sorted(self.cookies.values(), key=lambda cookie: cookie.made):
             if len(self.cookies) <= MAX_COOKIES and size <= MAX_BYTES:
                 return
-            size -= one.size_bytes
-            self._remove(one.key)
+            size -= cookie.size_bytes
+            self._remove(cookie.key)
 
 
-def parse(line: str, where: Place, *, now: float) -> Cookie | None:
+def parse(line: str, where: CookieTarget, *, now: float) -> Cookie | None:
     """One Set-Cookie header; None: ignore it (RFC 6265bis 5.6 and 5.7)."""
     if _CONTROL.search(line):
         return None
@@ -205,7 +205,7 @@ def _attributes(parts: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _domain_of(said: str, where: Place) -> str | None:
+def _domain_of(said: str, where: CookieTarget) -> str | None:
     """The domain of the cookie; empty: this host only; None: another site's, or a public suffix."""
     domain = said.removeprefix(".").lower()
     if not domain:
@@ -217,7 +217,7 @@ def _domain_of(said: str, where: Place) -> str | None:
     return domain
 
 
-def _keeps_promises(cookie: Cookie, said: dict[str, str], where: Place) -> bool:
+def _keeps_promises(cookie: Cookie, said: dict[str, str], where: CookieTarget) -> bool:
     """Secure only over https, and the rules of name prefixes."""
     if cookie.secure and not where.secure:
         return False
@@ -309,7 +309,7 @@ class Session:
             name=name,
             number=number,
             score=score,
-            jar=Jar({one.key: one for one in cookies if one}),
+            jar=Jar({cookie.key: cookie for cookie in cookies if cookie}),
             headers=_headers(fields.get(_HEADERS, b"")),
             origin=fields.get(_ORIGIN, b"").decode("utf-8", "replace"),
             route=fields.get(_ROUTE, b"").decode("utf-8", "replace"),

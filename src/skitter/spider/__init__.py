@@ -2,10 +2,12 @@
 
 default      The spider of `skitter crawl URL...`: title, text
 differences  What differs between what a handler should find on a saved page and what it finds
+files        Files that pages name: downloaded in a lane of their own
 fixtures     Fixtures: a saved page and what its handler finds there, as a test of a spider
 hooks        Functions of a user: hooks, and how a spider logs in
+importing    Loads a spider, with its arguments
 items        Items: what a handler yields becomes a plain dict
-load         Loads a spider, with its arguments
+offers       What an agent offers: the spiders of its list, and what they take
 page/        A response as a handler sees it
 quota        What a handler may get away with: failures that pass, and how much it yields
 run          Runs a handler on a page and sorts what it yields into items, requests and refusals
@@ -18,8 +20,8 @@ transform    Transforms: what the loader does to each item before storing it
 """
 
 from skitter.spider.default import default_spider
+from skitter.spider.importing import load_spider
 from skitter.spider.items import Rejected
-from skitter.spider.load import load_spider
 from skitter.spider.run import Drop, HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Allowed, Fence, Refused, Scope
 from skitter.spider.spider import Spider

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
+from skitter.errors import BadOption, shorten
 from skitter.fetch.html.markup import parse_html
 from skitter.settings import Limits, Politeness
+from skitter.spider.files import File
 from skitter.spider.items import Rejected
 from skitter.spider.page.reading import library
-from skitter.spider.scope import Scope
+from skitter.spider.scope import ENDINGS, Scope, is_file
 from skitter.spider.source import describe
 from skitter.spider.spider import Spider
 
@@ -38,6 +41,42 @@ class Format(StrEnum):
         return self in (Format.TEXT, Format.MARKDOWN, Format.DATA)
 
 
+#: What `skitter crawl --files` takes, and the ends of names that it means.
+KINDS: Final = {
+    "pdf": "pdf",
+    "document": "pdf|ps|eps|djvu|epub|mobi|docx?|xlsx?|pptx?|od[pst]|rtf",
+    "image": "jpe?g|png|gif|webp|avif|svgz?|bmp|tiff?|heic",
+    "audio": "mp3|m4a|og[ag]|opus|wav|flac|aac",
+    "video": "mp4|m4v|ogv|webm|avi|mov|mkv|wmv|mpe?g|flv",
+    "archive": "zip|t?gz|bz2|xz|zst|7z|rar|tar",
+    "all": ENDINGS,
+}
+
+
+class Wanted:
+    """The kinds of files to download from pages. Raises BadOption."""
+
+    def __init__(self, kinds: Iterable[str]) -> None:
+        names = [kind.strip().lower() for kind in kinds if kind.strip()]
+        for name in names:
+            if name not in KINDS and not re.fullmatch(r"\.?[a-z0-9]{1,8}", name):
+                known = ", ".join(KINDS)
+                raise BadOption("--files", shorten(name), f"among {known}, or endings such as csv")
+        ends = "|".join(KINDS.get(name, re.escape(name.removeprefix("."))) for name in names)
+        self._ends = re.compile(rf"[^?#]*\.(?:{ends})(?:[?#]|\Z)", re.IGNORECASE)
+        self._has_images = bool({"image", "all"} & set(names))
+
+    def on(self, page: Page) -> list[str]:
+        """The URLs of such files that a page links to or shows, each once."""
+        if not page.is_html:
+            return []
+        urls = page.links()
+        if self._has_images:
+            shown = (node.attributes.get("src") for node in page.tree.css("img[src]"))
+            urls += [page.absolute(src) for src in shown if src]
+        return [url for url in dict.fromkeys(urls) if is_file(url) and self._ends.match(url)]
+
+
 def default_spider(  # noqa: PLR0913 - by keyword
     name: str,
     seeds: Iterable[str],
@@ -47,6 +86,7 @@ def default_spider(  # noqa: PLR0913 - by keyword
     limits: Limits | None = None,
     sitemap: bool = False,
     format: Format = Format.RAW_TEXT,
+    files: Iterable[str] = (),
 ) -> Spider:
     """Follows every link in scope, by default to pages only; `limits.max_depth=0` fetches only the
     seeds."""
@@ -61,7 +101,7 @@ def default_spider(  # noqa: PLR0913 - by keyword
         item_per_page=True,
         sitemap=sitemap,
     )
-    spider.page(_handler_of(format))
+    spider.page(_handler_of(format, Wanted(files) if files else None))
     return spider
 
 
@@ -69,20 +109,26 @@ def crawl(
     name: str,
     urls: list[str],
     sitemap: bool = False,
-    files: bool = False,
+    files: str = "",
     format: str = Format.RAW_TEXT,
 ) -> Spider:
-    """The spider of `skitter crawl`; each of its processes creates it from these arguments."""
-    scope = Scope(files=files)
-    return default_spider(name, urls, scope=scope, sitemap=sitemap, format=Format(format))
+    """The spider of `skitter crawl`; each of its processes creates it from these arguments.
+    `files`: kinds of files to download, with commas."""
+    kinds = [kind for kind in files.split(",") if kind]
+    return default_spider(name, urls, sitemap=sitemap, format=Format(format), files=kinds)
 
 
-def _handler_of(format: Format) -> Handler:
+def _handler_of(format: Format, wanted: Wanted | None = None) -> Handler:
     def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
         links = page.links(frames=True) if page.is_html else []
-        yield _describe(page, format, links)
+        row = _describe(page, format, links)
+        files = wanted.on(page) if wanted else []
+        if wanted and isinstance(row, dict):
+            row["files"] = [File(url) for url in files]
+        yield row
         if page.is_html:
-            yield from page.follow_all(frames=True)
+            found = page.follow_all(frames=True)
+            yield from (link for link in found if link.url not in files) if files else found
 
     return describe_page
 

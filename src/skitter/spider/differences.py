@@ -86,7 +86,7 @@ def _text(value: Any) -> str | None:
 
 def _first_difference(before: str | None, now: str | None) -> int:
     pairs = zip(before or "", now or "", strict=False)
-    return next((n for n, (one, other) in enumerate(pairs) if one != other), 0)
+    return next((n for n, (char, other) in enumerate(pairs) if char != other), 0)
 
 
 def _cut(text: str, start: int) -> str:

@@ -25,13 +25,14 @@ from skitter.errors import SkitterError, SpiderError, UsageError
 from skitter.model import Request, Response
 from skitter.redact import redact, redact_headers, redact_request, redact_tree
 from skitter.spider.differences import Difference, differences, encoded
-from skitter.spider.load import load_spider, names_a_file, split_target
+from skitter.spider.importing import load_spider, names_a_file, split_target
 from skitter.spider.page import Page
 from skitter.spider.run import run_handler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from skitter.frontier.records.failed import FailedPage
     from skitter.spider.run import HandlerOutput
     from skitter.spider.spider import Spider
 
@@ -76,8 +77,8 @@ class Checked:
     def lines(self) -> Iterator[str]:
         if self.problem:
             yield self.problem
-        for one in self.differences:
-            yield from one.lines
+        for difference in self.differences:
+            yield from difference.lines
 
 
 @dataclass(slots=True)
@@ -140,7 +141,7 @@ def save(target: str, spider: Spider, page: Page, arguments: Mapping[str, str]) 
         url=_safe(response.url),
         status=response.status,
         headers=[(key, redact_headers({key: value})[key]) for key, value in response.headers],
-        body=f"body{_suffix(page)}",
+        body=f"body{suffix_of(page)}",
     )
     saved = msgspec.convert(_plain(saved), Saved)  # the handler gets what it will be tested with
     safe = Page(saved.request_of(), _response(saved, response.body))
@@ -210,11 +211,11 @@ def _below(place: Path) -> Iterator[Path]:
     for name, folders, files in os.walk(place.resolve()):
         inside = Path(name)
         folders[:] = [
-            one
-            for one in folders
-            if one[0] != "."
-            and one != "node_modules"
-            and not (inside / one / "pyvenv.cfg").exists()
+            folder
+            for folder in folders
+            if folder[0] != "."
+            and folder != "node_modules"
+            and not (inside / folder / "pyvenv.cfg").exists()
         ]
         if PAGE in files and is_fixture(inside):
             yield inside
@@ -275,7 +276,14 @@ def _is_at(folder: Path, saved: Saved) -> bool:
     return same and (old.spider, old.arguments) == (saved.spider, saved.arguments)
 
 
-def _suffix(page: Page) -> str:
+def as_page(failed: FailedPage) -> Page:
+    """What the handler saw of a page that failed."""
+    request = msgspec.convert({**failed.request, "url": failed.url}, Request)
+    headers, body = tuple(failed.headers), failed.body
+    return Page(request, Response(url=failed.url, status=failed.status, headers=headers, body=body))
+
+
+def suffix_of(page: Page) -> str:
     kind = "html" if page.is_html else page.content_type
     return next((end for word, end in _SUFFIXES.items() if word in kind), ".bin")
 
@@ -329,10 +337,10 @@ def _asked(request: Request) -> dict[str, Any]:
 def expected_of(output: HandlerOutput) -> dict[str, Any]:
     """Items in their order, links by URL: pages that list the same ones differently are equal."""
     rejected = [
-        {"field": one.field, "item": one.item}
-        if one.field
-        else {"why": one.reason, "item": one.item}
-        for one in output.rejected
+        {"field": item.field, "item": item.item}
+        if item.field
+        else {"why": item.reason, "item": item.item}
+        for item in output.rejected
     ]
     links = sorted(map(_link, output.requests), key=lambda one: (one["url"], encoded(one)))
     found: dict[str, Any] = {"items": output.items, "links": links, "rejected": rejected}

@@ -18,7 +18,7 @@ import msgspec
 
 from skitter.errors import BadOption, UsageError, shorten
 from skitter.frontier.completions import MAX_ITEM_BYTES
-from skitter.frontier.transport.wire import NOT_PLAIN, cut
+from skitter.frontier.transport.messages import NOT_PLAIN, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,9 @@ def types_of(declared: Any) -> tuple[Any, ...]:
         return ()
     is_union = get_origin(declared) in (Union, UnionType)
     return (
-        tuple(one for one in get_args(declared) if one is not NoneType) if is_union else (declared,)
+        tuple(argument for argument in get_args(declared) if argument is not NoneType)
+        if is_union
+        else (declared,)
     )
 
 
@@ -98,8 +100,8 @@ def choose_type(item: Item, declared: Any, made: type) -> Any:
         return declared
     if made in types:
         return made
-    ranked = sorted(types, key=lambda one: len(undeclared(item, one)))
-    fitting = (one for one in ranked if not isinstance(fit(item, one), Rejected))
+    ranked = sorted(types, key=lambda kind: len(undeclared(item, kind)))
+    fitting = (kind for kind in ranked if not isinstance(fit(item, kind), Rejected))
     return next(fitting, ranked[0])
 
 
@@ -137,7 +139,7 @@ def _names_of(declared: Any) -> frozenset[str] | None:
         fields = getattr(kind, "fields", None)
         if fields is None:
             return None  # a dict takes anything
-        names |= {one.encode_name for one in fields} | {getattr(kind, "tag_field", None) or ""}
+        names |= {field.encode_name for field in fields} | {getattr(kind, "tag_field", None) or ""}
     return frozenset(names)
 
 
@@ -155,18 +157,18 @@ def _names_of_model(model: Any) -> frozenset[str] | None:
 
 def check_item_type(declared: Any) -> None:
     """Raises BadOption for a type that items cannot be checked against."""
-    for one in types_of(declared):
-        if hasattr(one, "model_validate"):
+    for kind in types_of(declared):
+        if hasattr(kind, "model_validate"):
             continue
         try:
-            msgspec.convert({}, one)
+            msgspec.convert({}, kind)
         except msgspec.ValidationError:
             pass
         except (TypeError, NameError) as error:
             raise BadOption(
                 "item", declared, f"a struct, dataclass, TypedDict or pydantic model ({error})"
             ) from None
-    names = [name_of(one) for one in types_of(declared)]
+    names = [name_of(kind) for kind in types_of(declared)]
     if len(set(names)) < len(names):
         raise BadOption("item", declared, "types whose names differ, by more than capitals")
 
@@ -206,15 +208,15 @@ def storable(item: Item) -> tuple[Item | Rejected, int]:
     return item, size_bytes
 
 
-def keepable(one: Rejected) -> Rejected:
+def keepable(rejected: Rejected) -> Rejected:
     """A rejected item in a form that can be stored: long values are truncated, and values that
     cannot be encoded become ASCII."""
-    if _is_short(one.item):
-        item = one.item
+    if _is_short(rejected.item):
+        item = rejected.item
     else:
-        fields = islice(one.item.items(), REJECTED_FIELDS)
+        fields = islice(rejected.item.items(), REJECTED_FIELDS)
         item = {_spelled(name): _kept(value) for name, value in fields}
-    return Rejected(item, _spelled(one.field), cut(one.reason))
+    return Rejected(item, _spelled(rejected.field), cut(rejected.reason))
 
 
 def _kept(value: Any) -> Any:

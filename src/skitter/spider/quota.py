@@ -37,7 +37,7 @@ def may_pass(error: BaseException) -> bool:
     is what most clients raise, and our own errors that say so. Other errors of libraries may, too:
     nobody knows. An error of the code does not."""
     chain = list(_chain(error))
-    return any(_is_of_a_network(one) for one in chain) or not isinstance(error, _OF_THE_CODE)
+    return any(_is_of_a_network(cause) for cause in chain) or not isinstance(error, _OF_THE_CODE)
 
 
 def _is_of_a_network(error: BaseException) -> bool:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
-from skitter.frontier.offers import check_record, check_request
+from skitter.frontier.requests import check_record, check_request
 from skitter.model import Request
 from skitter.observe.logs import PAGE_URL
+from skitter.spider.files import FIELD, FILE, file_request, named_files, with_fields
 from skitter.spider.items import (
     TYPE,
     Item,
@@ -38,7 +39,6 @@ from skitter.spider.source import (
     describe,
     line_in,
     line_of,
-    number_of,
     source_line,
 )
 
@@ -128,6 +128,7 @@ class _Run:
         self.quota, self._limits = _quota(self._name, limits), limits
         self._also = limits.widening
         self._found: list[tuple[Any, int]] = []  # items, before their hooks, and their lines
+        self._files: dict[str, list[str]] = {}  # by the field of items that names them
         self._outputs: Any = ()
         self.output = HandlerOutput()
 
@@ -186,7 +187,7 @@ class _Run:
                 self.output.rejected.append(keepable(output))
         elif is_item(output):
             if self.quota.counts_item():
-                self._found.append((output, number_of(self._outputs)))
+                self._found.append((output, line_number(self._outputs)))
         elif output is not None:
             raise self._error(
                 f"it yielded a {type(output).__name__}, which is neither an item nor a "
@@ -210,6 +211,8 @@ class _Run:
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
+            if request.handler == FILE and (field := request.meta.get(FIELD)):
+                self._files.setdefault(str(field), []).append(request.url)
             spider = self._spider
             self.output.requests.append(spider.in_lane(request) if spider.renders else request)
 
@@ -240,15 +243,26 @@ class _Run:
             try:
                 if self._spider.hooks.item:
                     item = await self._hooked(item)
+                if self._files:
+                    item = with_fields(item, self._files)
                 settled = self._fitted(item, type(found))
             except Drop as drop:
                 settled = Rejected(item, "", str(drop) or "dropped")
             if not isinstance(settled, Rejected):
+                self._request_files(settled)
                 settled, size_bytes = storable(settled)
             if isinstance(settled, Rejected):
                 self.output.rejected.append(keepable(self._placed(settled, line)))
             elif self.quota.takes_item(size_bytes):
                 self.output.items.append(settled)
+
+    def _request_files(self, item: Item) -> None:
+        """Those that its fields name, but not as `page.download` has."""
+        for file in named_files(item):
+            file["url"] = url = self._page.absolute(file["url"])
+            if not any(url in urls for urls in self._files.values()):
+                page = self._page
+                self._take_request(file_request(url, parent=page.url, asked=page.request))
 
     def _fitted(self, item: Item, made: type) -> Item | Rejected:
         declared = self._spider.items.get(self._name, self._spider.item)
@@ -263,16 +277,18 @@ class _Run:
             counts[name] = counts.get(name, 0) + 1
         return {**settled, TYPE: name_of(declared)} if self._spider.has_types else settled
 
-    def _placed(self, one: Rejected, line: int) -> Rejected:
+    def _placed(self, rejected: Rejected, line: int) -> Rejected:
         """With the value at fault, and the line that yielded it. A hook's own words stay."""
-        if not one.field:
-            return one
-        value = f": {shown(one.item[one.field])}" if one.field in one.item else ""
+        if not rejected.field:
+            return rejected
+        value = (
+            f": {shown(rejected.item[rejected.field])}" if rejected.field in rejected.item else ""
+        )
         code = getattr(self._outputs, "gi_code", None) or getattr(self._outputs, "ag_code", None)
         code = code or getattr(inspect.unwrap(self._handler), "__code__", None)
         place = f" ({line_in(code, line or code.co_firstlineno)})" if code else ""
-        reason = one.reason.removesuffix(f" - at `$.{one.field}`")
-        return Rejected(one.item, one.field, f"{reason}{value}{place}")
+        reason = rejected.reason.removesuffix(f" - at `$.{rejected.field}`")
+        return Rejected(rejected.item, rejected.field, f"{reason}{value}{place}")
 
     async def _hooked(self, item: Item) -> Item:
         for hook in self._spider.hooks.item:
@@ -313,3 +329,9 @@ def _quota(handler: str, limits: Limits) -> Quota:
 def _place(error: BaseException, handler: Callable[..., Any]) -> SourceLine | None:
     code = getattr(inspect.unwrap(handler), "__code__", None)
     return source_line(error, code.co_filename if code else "")
+
+
+def line_number(generator: object) -> int:
+    """Of the line that a generator has reached; 0: it is none, or it has ended."""
+    frame = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
+    return frame.f_lineno if frame else 0

@@ -33,7 +33,7 @@ class Refused(msgspec.Struct, frozen=True):
     kind: str = "scope"  # refusals are counted by kind
 
 
-Verdict = Allowed | Refused
+ScopeVerdict = Allowed | Refused
 ALLOWED: Final = Allowed()
 ANY_HOST: Final = "*"
 FILE: Final = "file"  # the kind of refusal
@@ -48,10 +48,11 @@ class Scope:
     default is part of the name (`localhost:8000`).
     """
 
+    #: Hosts that may be crawled; None: those of the seeds; ["*"]: all.
     hosts: Sequence[str] | None = None
-    subdomains: bool = False
-    include: Sequence[str] = ()
-    exclude: Sequence[str] = ()
+    subdomains: bool = False  # also follow links to subdomains of these hosts
+    include: Sequence[str] = ()  # patterns: follow only links that match one; empty: all
+    exclude: Sequence[str] = ()  # patterns: never follow links that match one
     files: bool = True  # False: no PDFs, archives, pictures or media, by the ends of their names
 
     def __post_init__(self) -> None:
@@ -65,6 +66,7 @@ class Scope:
                 compile_pattern(pattern, option=option)
 
     def fence(self, seeds: Iterable[str] = (), *, seeds_only: bool = False) -> Fence:
+        """The scope with its seeds, which decides link by link."""
         return Fence(self, seeds, seeds_only=seeds_only)
 
 
@@ -92,7 +94,7 @@ class Fence:
         depth: int = 0,
         parent: str | None = None,
         also: Widening | None = None,
-    ) -> Verdict:
+    ) -> ScopeVerdict:
         """Whether a link may be followed, or why not. `parent` is the page it is on; `also` is an
         operator's addition to the scope."""
         if self._seeds_only and depth > 0:
@@ -146,7 +148,7 @@ class Fence:
             return f"host {host} is neither a seed's nor the page's own"
         return f"host {host} is not among the allowed hosts"
 
-    def _compare(self, url: str) -> Verdict:
+    def _compare(self, url: str) -> ScopeVerdict:
         for text, pattern in self._exclude:
             if pattern.search(url):
                 return Refused(f"it matches exclude pattern {text!r}")
@@ -155,14 +157,14 @@ class Fence:
         return ALLOWED
 
 
-_ENDINGS: Final = (
+ENDINGS: Final = (
     "pdf|ps|eps|djvu|epub|mobi|docx?|xlsx?|pptx?|od[pst]|rtf"
     "|zip|t?gz|bz2|xz|zst|7z|rar|tar|jar|war|iso|dmg|exe|msi|deb|rpm|apk|bin|img"
     "|jpe?g|png|gif|webp|avif|svgz?|ico|bmp|tiff?|heic|psd"
     "|mp[34]|m4[av]|og[agv]|opus|wav|flac|aac|webm|avi|mov|mkv|wmv|mpe?g|flv|ttf|otf|woff2?"
 )
 # With a colon it is a page about a file: /wiki/File:Map.png.
-_FILE: Final = re.compile(rf"\w+://[^/?#]+/(?:[^?#]*/)?[^/?#:]*\.(?:{_ENDINGS})(?:[?#]|\Z)", re.I)
+_FILE: Final = re.compile(rf"\w+://[^/?#]+/(?:[^?#]*/)?[^/?#:]*\.(?:{ENDINGS})(?:[?#]|\Z)", re.I)
 
 
 def is_file(url: str) -> bool:

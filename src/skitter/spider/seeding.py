@@ -13,7 +13,7 @@ from skitter.errors import QueueFull, SkitterError, SpiderError
 from skitter.fetch.http.guard import authority_of, refusal_of_name
 from skitter.frontier.feed import feed
 from skitter.frontier.records.schedule import advance, offer_round, read_schedule
-from skitter.frontier.transport.wire import batched
+from skitter.frontier.transport.messages import batched
 from skitter.model import Added
 from skitter.observe.report import some
 from skitter.spider.source import trace

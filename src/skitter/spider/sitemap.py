@@ -19,8 +19,8 @@ from skitter.fetch.html.feeds import (
     MAX_SITEMAPS,
     MAX_URLS,
     PIECE_BYTES,
-    Entry,
     NotASitemap,
+    SitemapEntry,
     read_sitemap,
 )
 from skitter.fetch.robots import RobotsRules, robots_url
@@ -176,14 +176,14 @@ async def _in_thread(page: Page, read: Callable[[], T]) -> T:
 
 
 def _children(
-    page: Page, errand: Errand, sitemaps: list[Entry], *, now: float
+    page: Page, errand: Errand, sitemaps: list[SitemapEntry], *, now: float
 ) -> Iterator[Request]:
     if errand.level >= DEEPEST and sitemaps:
         page.log.warning("its %d sitemaps are skipped: the limit is %d levels",
                          len(sitemaps), DEEPEST)  # fmt: skip
         return
     at_home = {errand.site, _site_of(page.url)}
-    ours = [one for one in sitemaps if _site_of(one.url) in at_home]
+    ours = [sitemap for sitemap in sitemaps if _site_of(sitemap.url) in at_home]
     if len(ours) < len(sitemaps):
         page.log.warning("%d sitemaps on other sites are skipped", len(sitemaps) - len(ours))
     below = Errand(errand.site, level=errand.level + 1)

@@ -74,12 +74,6 @@ def source_line(error: BaseException, file: str = "") -> SourceLine | None:
     return SourceLine(chosen[-1].filename, chosen[-1].lineno or 1, (chosen[-1].line or "").strip())
 
 
-def number_of(generator: object) -> int:
-    """The number of the line that a generator has reached; 0: it is none, or it has ended."""
-    frame = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
-    return frame.f_lineno if frame else 0
-
-
 def line_of(generator: object) -> SourceLine | None:
     """The line that a generator has reached."""
     frame = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
@@ -114,6 +108,15 @@ def trace(error: BaseException) -> str:
     """`ValueError: text (shop.py:3: line)`: what went wrong, and where the user can see it."""
     place = source_line(error)
     return f"{describe(error)} ({place})" if place else describe(error)
+
+
+def full_trace(error: BaseException, *, with_locals: bool = False) -> list[str]:
+    """The lines of a traceback, without our frames above the user's."""
+    told = traceback.TracebackException.from_exception(error, capture_locals=with_locals)
+    frames = list(dropwhile(lambda frame: frame.filename.startswith(_NOT_THEIRS), told.stack))
+    if frames:
+        told.stack = traceback.StackSummary.from_list(frames)
+    return [line for part in told.format() for line in part.splitlines()]
 
 
 def _is_installed(filename: str) -> bool:
@@ -227,7 +230,7 @@ def version_of(spider: Spider) -> str:
         with suppress(TypeError):  # not written in a file
             files.add(inspect.getsourcefile(inspect.unwrap(handler)) or "")
     digest = hashlib.sha256()
-    for name in sorted(files, key=lambda one: Path(one).name):
+    for name in sorted(files, key=lambda file: Path(file).name):
         with suppress(OSError):
             digest.update(Path(name).read_bytes())
     return f"{spider.name} {digest.hexdigest()[:7]}" if files else spider.name

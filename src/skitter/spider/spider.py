@@ -37,6 +37,7 @@ from skitter.settings import (
     Visits,
     check_job_name,
 )
+from skitter.spider.files import FILE, no_handler
 from skitter.spider.hooks import (
     Hooks,
     Login,
@@ -47,7 +48,7 @@ from skitter.spider.hooks import (
     is_of_cell,
 )
 from skitter.spider.items import check_item_type, types_of
-from skitter.spider.scope import ALLOWED, Fence, Scope, Verdict
+from skitter.spider.scope import ALLOWED, Fence, Scope, ScopeVerdict
 from skitter.spider.sitemap import (
     SITEMAP,
     check_sitemap,
@@ -83,24 +84,27 @@ class Runner(Protocol):
 
 @dataclass(eq=False)
 class Spider:
-    """What a user writes."""
+    """A crawl as its author writes it: where to start, what to do with a page, when to stop."""
 
-    name: str
+    name: str  # the name of the spider, and of its job unless another is given
     #: A URL, a list of URLs or requests, or a function that yields them (plain or async).
     start: Start = ()
     _: KW_ONLY
+    #: Which links may be followed; default: those on the hosts of the start URLs.
     scope: Scope = field(default_factory=Scope)
-    politeness: Politeness = field(default_factory=Politeness)
-    limits: Limits = field(default_factory=Limits)
-    retries: Retries = field(default_factory=Retries)
-    visits: Visits = field(default_factory=Visits)
+    politeness: Politeness = field(default_factory=Politeness)  # how gently each host is treated
+    limits: Limits = field(default_factory=Limits)  # when the crawl ends, and how much may wait
+    retries: Retries = field(default_factory=Retries)  # how failed pages are retried
+    visits: Visits = field(default_factory=Visits)  # whether and when pages are visited again
+    #: When the quality of items is bad, and what happens then.
     quality: QualityOptions = field(default_factory=QualityOptions)
-    canonical: Canonical = field(default_factory=Canonical)
-    fetch: FetchOptions = field(default_factory=FetchOptions)
+    canonical: Canonical = field(default_factory=Canonical)  # which URLs are the same page
+    fetch: FetchOptions = field(default_factory=FetchOptions)  # how pages are fetched
     #: Also start from sitemaps or feeds: True for those of the start URLs' hosts, or their URLs.
     sitemap: bool | str | Sequence[str] = False
     #: Keep cookies, as browsers do; False is short for SessionPool(cookies=False).
     cookies: bool = True
+    #: How many sessions each site has, and when one is retired.
     sessions: SessionPool = field(default_factory=SessionPool)
     #: Content types that handlers get, such as text/html or text/*; empty: all.
     accept: tuple[str, ...] = ()
@@ -185,13 +189,15 @@ class Spider:
     def has_types(self) -> bool:
         """Whether its items are of several types."""
         declared = (self.item, *self.items.values())
-        return len({one for several in declared for one in types_of(several)}) > 1
+        return len({kind for several in declared for kind in types_of(several)}) > 1
 
     def handler_of(self, request: Request) -> tuple[str, Handler]:
         """The handler that a request names, or the default. Raises SpiderError."""
         name = request.handler or self.default
         if name == SITEMAP:
             return name, list_pages
+        if name == FILE:
+            return name, no_handler
         if name is None:
             raise SpiderError(f"spider {self.name!r} has no handler: write one with @spider.page")
         if name not in self.handlers:
@@ -307,7 +313,7 @@ class Spider:
         return await run(self, job=job, settings=given, fresh=fresh, keep_rows=keep_rows)
 
     def run_sync(self, out: str | None = None, **options: Any) -> Report:
-        """The same for a script without an event loop, with the same arguments as `run`."""
+        """`run` for a script without an event loop, with the same arguments."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -343,9 +349,12 @@ class Spider:
         seeds = [seed.url for seed in self.known_seeds]
         return self.scope.fence(seeds, seeds_only=self.limits.max_depth == 0)
 
-    def allows(self, request: Request, *, parent: str, also: Widening | None = None) -> Verdict:
-        """Whether a link on `parent` may be followed. A sitemap is read wherever it is."""
-        if request.handler == SITEMAP:
+    def allows(
+        self, request: Request, *, parent: str, also: Widening | None = None
+    ) -> ScopeVerdict:
+        """Whether a link on `parent` may be followed. A sitemap is read wherever it is, and a file
+        is where it is: on another host, often."""
+        if request.handler in (SITEMAP, FILE):
             return ALLOWED
         return self.fence.allows(request.url, depth=request.depth, parent=parent, also=also)
 
@@ -394,7 +403,7 @@ def _seed(seed: str | Request) -> Request:
 
 def _check_types(accept: Any) -> tuple[str, ...]:
     types = (accept,) if isinstance(accept, str) else tuple(accept)
-    for one in types:
-        if not isinstance(one, str) or one.count("/") != 1:
-            raise BadOption("accept", one, "content types, as text/html or image/*")
-    return tuple(one.lower() for one in types)
+    for kind in types:
+        if not isinstance(kind, str) or kind.count("/") != 1:
+            raise BadOption("accept", kind, "content types, as text/html or image/*")
+    return tuple(kind.lower() for kind in types)

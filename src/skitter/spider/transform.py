@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.spider.importing import find_spider, import_target, makes_spiders
 from skitter.spider.items import is_item, to_plain
-from skitter.spider.load import find_spider, import_target, makes_spiders
 from skitter.spider.source import trace
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _run(transforms: Sequence[Transform], item: Any) -> Any:
     flow = _Flow([item])
     for step in transforms:
         with _blaming(step):
-            results = [step(one) for one in flow.items]
+            results = [step(item) for item in flow.items]
         flow.take(step, results)
     return flow.end()
 
@@ -80,7 +80,7 @@ async def _run_async(transforms: Sequence[Transform], item: Any) -> Any:
     flow = _Flow([item])
     for step in transforms:
         with _blaming(step):
-            results = [await _call(step, one) for one in flow.items]
+            results = [await _call(step, item) for item in flow.items]
         flow.take(step, results)
     return flow.end()
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skitter.engine.proxies.exits import Exit
+from skitter.engine.proxies.bandit import Exit
 from skitter.engine.proxies.selection import Ledger, Routes
 from skitter.engine.verdict import blocker_of
 from skitter.errors import AddressRefused, ConnectFailed, FetchError, ProxyFault, ResponseTooLarge
@@ -29,11 +29,11 @@ from skitter.observe.metrics import Recorder
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from skitter.engine.proxies.selection import Trip
+    from skitter.engine.proxies.selection import RoutedRequest
     from skitter.fetch.browser.render import Render, Renderer
     from skitter.fetch.http.fetcher import Fetcher, Leave
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.sites.sessions import Verdict
+    from skitter.frontier.sites.sessions import RouteVerdict
     from skitter.frontier.transport.connection import Server
     from skitter.model import Request, Response
     from skitter.settings import Route, WorkerConfig
@@ -73,7 +73,7 @@ class RoutedFetcher:
         else:
             trip = await self.routes.begin(request, wanted=wanted)
         ROUTE.set(trip.exit.route.name)
-        verdict: Verdict = "page"  # a cancellation is nobody's fault
+        verdict: RouteVerdict = "page"  # a cancellation is nobody's fault
         cost = trip.reserved
         try:
             response = await self._send(request, trip, mark, leave)
@@ -89,7 +89,7 @@ class RoutedFetcher:
             self.figures.count("proxy_money_micro", cost.money if trip.has_left else 0)
 
     async def _send(
-        self, request: Request, trip: Trip, session: str, leave: Leave | None
+        self, request: Request, trip: RoutedRequest, session: str, leave: Leave | None
     ) -> Response:
         route = trip.exit.route
 
@@ -105,7 +105,9 @@ class RoutedFetcher:
         proxy = trip.exit.proxy(country=request.country, session=session)
         return await self.inner.fetch(request, leave=go, proxy=proxy)
 
-    async def _ask_api(self, request: Request, trip: Trip, session: str, leave: Leave) -> Response:
+    async def _ask_api(
+        self, request: Request, trip: RoutedRequest, session: str, leave: Leave
+    ) -> Response:
         """The page's response. The API's own errors and URL, which contains our key, are hidden."""
         assert self.api is not None
         self.guard.check_url(request.url)
@@ -119,7 +121,7 @@ class RoutedFetcher:
         return msgspec.structs.replace(response, url=request.url)
 
 
-def _refer(error: FetchError, url: str, trip: Trip) -> NoReturn:
+def _refer(error: FetchError, url: str, trip: RoutedRequest) -> NoReturn:
     if isinstance(error, ConnectFailed | AddressRefused):
         raise ProxyFault(url, f"{trip.exit.route.name} cannot be reached") from None
     raise type(error)(url, error.reason) from None
@@ -187,9 +189,9 @@ async def open_routes(
     server: Server, config: WorkerConfig, log: Callable[[str, str], None]
 ) -> AsyncIterator[tuple[Routes, Fetcher]]:
     """The routes of the region, and the client for those that are APIs. Raises UsageError."""
-    routes = [one for one in config.proxies if one.is_for(config.routes.region)]
-    exits = {one.name: Exit.open(one) for one in routes}
-    hosts = frozenset(urlsplit(one.url).netloc for one in routes if one.kind == "api")
+    routes = [route for route in config.proxies if route.is_for(config.routes.region)]
+    exits = {route.name: Exit.open(route) for route in routes}
+    hosts = frozenset(urlsplit(route.url).netloc for route in routes if route.kind == "api")
     own = replace(config.fetch, headers={})  # they are for pages, not for providers
     async with (
         Ledger(FleetRoutes.on(server), log, exits.keys()) as ledger,
@@ -198,7 +200,7 @@ async def open_routes(
         yield Routes(exits, ledger, config.routes, config.fetch), api
 
 
-def judge(response: Response, route: Route) -> Verdict:
+def judge(response: Response, route: Route) -> RouteVerdict:
     """What a response says about its route. Pure."""
     if response.status in BANS or blocker_of(response):
         return "ban"
@@ -213,7 +215,7 @@ def judge(response: Response, route: Route) -> Verdict:
     return "ban" if route.kind == "api" and response.status >= 500 else "page"
 
 
-def judge_failure(error: FetchError) -> Verdict:
+def judge_failure(error: FetchError) -> RouteVerdict:
     """What a failed fetch says about its route. A time-out or a reset may be a ban."""
     if isinstance(error, ProxyFault):
         return "fault"

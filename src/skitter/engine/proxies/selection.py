@@ -19,7 +19,7 @@ import msgspec
 
 from skitter.domains import registrable_domain
 from skitter.engine.departures import TooEarly
-from skitter.engine.proxies.exits import GB, MILLIONTHS, Aims, Arms, Price, choose
+from skitter.engine.proxies.bandit import GB, MILLIONTHS, Aims, Arms, Price, choose
 from skitter.engine.pulse import cancel_all
 from skitter.errors import NoRoute, SkitterError
 from skitter.fetch.http.guard import authority_of
@@ -28,8 +28,8 @@ from skitter.frontier.sites.sessions import FREE, NO_LIMIT, Cost, RouteLimits, S
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
 
-    from skitter.engine.proxies.exits import Exit
-    from skitter.frontier.sites.sessions import FleetRoutes, Known, Verdict
+    from skitter.engine.proxies.bandit import Exit
+    from skitter.frontier.sites.sessions import FleetRoutes, Known, RouteVerdict
     from skitter.model import Request
     from skitter.settings import FetchOptions, Route, RouteOptions
 
@@ -173,7 +173,7 @@ PATIENCE_S: Final = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class Trip:
+class RoutedRequest:
     """One request by one route."""
 
     exit: Exit
@@ -183,7 +183,7 @@ class Trip:
     has_left: bool = False
     started_at: float = field(default_factory=time.monotonic)
 
-    def settled(self, verdict: Verdict, cost: Cost) -> Settled:
+    def settled(self, verdict: RouteVerdict, cost: Cost) -> Settled:
         return Settled(
             place=self.place,
             route=self.exit.route.name,
@@ -236,17 +236,17 @@ class Routes:
             await self.on_spent(f"the budget of {', '.join(able)} is spent")
         raise TooEarly
 
-    async def begin(self, request: Request, *, wanted: str = "") -> Trip:
+    async def begin(self, request: Request, *, wanted: str = "") -> RoutedRequest:
         """A route, `wanted` if it is usable, and a place on it. Raises NoRoute or TooEarly."""
         while True:
             good = self.is_usable(wanted) and self.exits[wanted].route.leaves_from(request.country)
             name = wanted if good else await self.choose(request.url, country=request.country)
-            trip = Trip(self.exits[name], domain_of(request.url))
+            trip = RoutedRequest(self.exits[name], domain_of(request.url))
             if not trip.exit.route.is_limited or await self._take_place(trip):
                 trip.started_at = time.monotonic()
                 return trip
 
-    async def _take_place(self, trip: Trip) -> bool:
+    async def _take_place(self, trip: RoutedRequest) -> bool:
         """False: the budget is spent."""
         route, place, give_up_at = trip.exit.route, secrets.token_hex(8), time.monotonic()
         size = self.fetch.max_body_bytes + self.fetch.max_header_bytes if route.has_budget else 0
@@ -268,7 +268,7 @@ class Routes:
             self._spent.add(route.name)
             self.ledger.log("error", f"the budget of proxy {route.name} is spent")
 
-    def end(self, trip: Trip, verdict: Verdict, cost: Cost) -> None:
+    def end(self, trip: RoutedRequest, verdict: RouteVerdict, cost: Cost) -> None:
         self.ledger.add(trip.settled(verdict, cost))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.engine.departures import TooEarly
-from skitter.engine.proxies.exits import MILLIONTHS, NEARLY, Arm, Arms
+from skitter.engine.proxies.bandit import MILLIONTHS, NEARLY, Arm, Arms
 from skitter.engine.proxies.routed import RoutedFetcher, cost_of, judge, judge_failure
 from skitter.errors import FetchError
 from skitter.frontier.sites.sessions import FleetRoutes
@@ -23,7 +23,7 @@ from skitter.model import Request
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skitter.frontier.sites.sessions import Verdict
+    from skitter.frontier.sites.sessions import RouteVerdict
     from skitter.frontier.transport.connection import Server
     from skitter.model import Response
     from skitter.settings import RouteOptions
@@ -95,7 +95,7 @@ class Tried:
     """What one route brought."""
 
     route: str
-    verdicts: dict[Verdict, int] = field(default_factory=dict)
+    verdicts: dict[RouteVerdict, int] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)  # of good pages
     money: float = 0.0
     problem: str = ""  # the last one
@@ -128,7 +128,7 @@ async def try_route(fetcher: RoutedFetcher, route: str, urls: Iterable[str]) -> 
         try:
             response = await only.fetch(Request(url=url))
         except TooEarly:
-            tried.problem = "it is resting, or its budget is spent"
+            tried.problem = "it is paused, or its budget is spent"
             return tried
         except FetchError as error:
             _count(tried, judge_failure(error))
@@ -149,19 +149,19 @@ def _take(tried: Tried, response: Response, fetcher: RoutedFetcher) -> None:
         tried.problem = f"answered {response.status}"
 
 
-def _count(tried: Tried, verdict: Verdict) -> None:
+def _count(tried: Tried, verdict: RouteVerdict) -> None:
     tried.verdicts[verdict] = tried.verdicts.get(verdict, 0) + 1
 
 
 def recommend(tried: Sequence[Tried], options: RouteOptions) -> str:
     """The route that crawls would settle on, chance aside; empty: none brought a page."""
-    able = [one for one in tried if one.good]
+    able = [route for route in tried if route.good]
     if not able:
         return ""
 
-    def cost(one: Tried) -> float:
-        requests = sum(one.verdicts.values())
-        return one.money / requests + options.price_per_s * one.median_s + 1e-9
+    def cost(route: Tried) -> float:
+        requests = sum(route.verdicts.values())
+        return route.money / requests + options.price_per_s * route.median_s + 1e-9
 
     if (value := options.page_value) is not None:
         return max(able, key=lambda one: one.success * value - cost(one)).route

@@ -1,20 +1,16 @@
-"""The way of a page: the list of its stages, each a file here.
+"""The way of a page: the list of its stages, a file here for each kind.
 
-archive     Has the response that the handler saw kept: on disk before the page is completed
+allowed     Whether a page may be fetched: by the patterns of the job, and by robots.txt
+archive     What a crawl keeps of its pages, and what a replay has not
 directives  What pages ask of robots, and which of it this crawl obeys
-excluded    Sets pages aside that the job's patterns exclude by now
-fetch       Sends the request when its host's moment has come: by HTTP or a browser, on a route
-handler     Runs the spider's handler, which finds items and links
-judge       Decides what becomes of a response, by status, headers and signs of a block page
-lanes       Passes pages that need a browser on to the lane that has one
-links       Drops links that a cached robots.txt disallows; sorts out those that the frontier has
-logins      Logging sessions in: one worker does it, others wait
-measure     Counts and times requests, for the figures of the crawl
-offline     Drops links to pages that are not in the archive
-on_error    Calls the spider's hooks for failed attempts
+download    The download that a visit is; None: it visits a page
+fetch       Who fetches a page, and the request
+handler     What the spider finds on a page, and which of its links are new
+judge       What becomes of a response, and how it is counted
+logins      Sessions of requests, and logging them in: one worker does it, others wait
+on_error    What happens with failed attempts: the user's hooks are called, and some pages are kept
+recall      Answers with what the archive has, to a page that is handled again or for the cache
 revisits    Revisits: a page is fetched again, with its ETag and date, and handled if it changed
-robots      Asks robots.txt, which is fetched once per host for the whole fleet
-sessions    Opens the session of the request, which keeps the cookies of responses
 stage       Stage: one step of the way of a page
 traps       Traps: budgets of URL shapes, and whether a page says something new
 """
@@ -25,21 +21,17 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from skitter.engine.stages.archive import Archive
+from skitter.engine.stages.allowed import Excluded, Robots
+from skitter.engine.stages.archive import Archive, Offline
 from skitter.engine.stages.directives import Directives
-from skitter.engine.stages.excluded import Excluded
-from skitter.engine.stages.fetch import Fetch
-from skitter.engine.stages.handler import Handler
-from skitter.engine.stages.judge import Judge
-from skitter.engine.stages.lanes import Lanes
-from skitter.engine.stages.links import Links
-from skitter.engine.stages.logins import Logins
-from skitter.engine.stages.measure import Measure
-from skitter.engine.stages.offline import Offline
-from skitter.engine.stages.on_error import OnError
+from skitter.engine.stages.download import Download
+from skitter.engine.stages.fetch import Fetch, Lanes
+from skitter.engine.stages.handler import Handler, Links
+from skitter.engine.stages.judge import Judge, Measure
+from skitter.engine.stages.logins import Logins, Sessions
+from skitter.engine.stages.on_error import Failed, OnError
+from skitter.engine.stages.recall import Recall
 from skitter.engine.stages.revisits import Revisits
-from skitter.engine.stages.robots import Robots
-from skitter.engine.stages.sessions import Sessions
 from skitter.engine.stages.stage import HOOKS, OURS, Stage
 from skitter.engine.stages.traps import Traps
 from skitter.errors import UsageError
@@ -56,8 +48,10 @@ GROUP: Final = "skitter.stages"
 #: For each hook, stages come in this order.
 STAGES: Final[tuple[type[Stage], ...]] = (
     Measure,
+    Download,
     Revisits,
     Excluded,
+    Recall,
     Lanes,
     Robots,
     Sessions,
@@ -70,20 +64,23 @@ STAGES: Final[tuple[type[Stage], ...]] = (
     Traps,
     Links,
     OnError,
+    Failed,
     Archive,
 )
 
 
 def bind(parts: Parts, *, without: Iterable[type[Stage]] = ()) -> list[Stage]:
     """The stages that are on, for a worker that starts."""
-    bound = [one.bind(parts) for one in stages() if one not in without]
-    return [one for one in bound if one is not None]
+    bound = [stage.bind(parts) for stage in stages() if stage not in without]
+    return [stage for stage in bound if stage is not None]
 
 
 @cache
 def stages() -> tuple[type[Stage], ...]:
     """Ours and those of installed packages, by entry point (docs/howto/stages.md)."""
-    theirs = [_load(one) for one in sorted(entry_points(group=GROUP), key=lambda one: one.name)]
+    theirs = [
+        _load(point) for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    ]
     here = STAGES.index(Handler) + 1
     return (*STAGES[:here], *theirs, *STAGES[here:])
 

@@ -88,8 +88,10 @@ class Directives(Stage):
             kept, why = [], Refused("its page says nofollow", "nofollow")
         else:
             marked = page.nofollow_links()
-            kept = [one for one in output.requests if one.url not in marked]
+            kept = [request for request in output.requests if request.url not in marked]
             why = Refused("the link is marked nofollow", "nofollow")
         left = set(map(id, kept))
-        output.refused += [(one.url, why) for one in output.requests if id(one) not in left]
+        output.refused += [
+            (request.url, why) for request in output.requests if id(request) not in left
+        ]
         output.requests = kept

@@ -1,3 +1,5 @@
+"""What becomes of a response, and how it is counted."""
+
 from __future__ import annotations
 
 import time
@@ -9,6 +11,9 @@ from skitter.engine.departures import PATIENCE_AFTER_REDIRECT_S
 from skitter.engine.stages.stage import Stage
 from skitter.engine.verdict import Bury, Follow, Handle, Retry, Skip, judge_response, redirected
 from skitter.engine.visit import AGAIN
+from skitter.errors import FetchError, FetchTimeout, NoRoute, ProxyFault
+from skitter.fetch.session import ROUTE
+from skitter.observe.metrics import status_class
 from skitter.spider.page import Page
 from skitter.spider.scope import FILE, Refused
 from skitter.urls import identify
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from skitter.engine.verdict import Verdict
     from skitter.engine.visit import Again, Outcome, Visit
     from skitter.model import Request, Response
+    from skitter.observe.metrics import Exchange
 
 
 class Judge(Stage):
@@ -34,7 +40,7 @@ class Judge(Stage):
         assert visit.response is not None
         if isinstance(verdict, Handle):
             visit.page = Page(visit.request, visit.response)
-            moved = visit.page.url != visit.request.url
+            moved = visit.page.url != visit.request.url and not visit.is_kept
             problem = await self._ask_again(visit, visit.page.url) if moved else None
             return visit.ended(problem) if problem else None
         if isinstance(verdict, Skip):
@@ -99,3 +105,52 @@ class Judge(Stage):
             return None
         rules = await robots.rules(url, identify(url).host)
         return None if await robots.may_fetch(rules, url) else robots.verdict(rules, url)
+
+
+class Measure(Stage):
+    """Counts and times requests, for the figures of the crawl."""
+
+    async def judged(self, visit: Visit, verdict: Verdict) -> None:
+        response, figures = visit.response, self.parts.figures
+        assert response is not None
+        if visit.is_kept:
+            return
+        figures.add_exchange(
+            _exchange(visit, _outcome(verdict), status_class(response.status)),
+            size=response.moved_bytes or len(response.body),
+            ms=1000 * response.elapsed_s,
+        )
+        if response.first_byte_s:
+            figures.time("first_byte", 1000 * response.first_byte_s)
+        if response.connect_s:
+            figures.time("connect", 1000 * response.connect_s)
+
+    async def ended(self, visit: Visit, outcome: Outcome) -> None:
+        if isinstance(visit.error, FetchError):
+            self.parts.figures.add_exchange(_failed(visit, visit.error), ms=visit.took_ms)
+
+    def tell(self, visit: Visit) -> str:
+        if visit.response is None:
+            return "no response to count"
+        first_ms = 1000 * visit.response.first_byte_s
+        return f"counted; its first byte came after {first_ms:,.0f} ms" if first_ms else "counted"
+
+
+def _failed(visit: Visit, error: FetchError) -> Exchange:
+    if isinstance(error, FetchTimeout):
+        return _exchange(visit, "timeout")
+    return _exchange(visit, "proxy_error" if isinstance(error, ProxyFault | NoRoute) else "error")
+
+
+def _outcome(verdict: Verdict) -> str:
+    if isinstance(verdict, Handle):  # the usual case
+        return "ok"
+    if isinstance(verdict, Retry):
+        return "blocked" if verdict.blocked else "http_error"
+    return "http_error" if isinstance(verdict, Bury) else "ok"
+
+
+def _exchange(visit: Visit, outcome: str, status: str = "none") -> Exchange:
+    session = visit.session
+    known = session.id if session and session.number else ""  # else it has no number yet
+    return outcome, status, visit.lease.host, ROUTE.get(), known

@@ -1,4 +1,5 @@
-"""Logging sessions in: one worker does it, others wait; again when a page says "logged out".
+"""Sessions of requests, and logging them in: one worker does it, others wait; again when a page
+says "logged out".
 
 It happens inside an attempt: neither the password nor the request carrying it is ever stored.
 """
@@ -21,6 +22,7 @@ from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.session import SESSION
 from skitter.frontier.sites.sessions import Key, claim_login, end_login
 from skitter.model import Request
+from skitter.observe.report import some
 from skitter.redact import hide_queries
 from skitter.spider.page import Page
 from skitter.spider.sitemap import SITEMAP
@@ -38,6 +40,26 @@ if TYPE_CHECKING:
     from skitter.spider.hooks import Login
 
 POLL_S: Final = 0.2
+
+
+class Sessions(Stage):
+    """Opens the session of the request, which keeps the cookies of responses."""
+
+    needs = "--cookies"
+
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts) if parts.sessions.options.cookies else None
+
+    async def before(self, visit: Visit) -> None:
+        visit.session = await self.parts.sessions.open(visit.lease)
+
+    async def answered(self, visit: Visit, response: Response) -> None:
+        store, now = self.parts.sessions, time.time()
+        visit.session = store.take(visit.session, visit.lease, response, now=now)
+
+    def tell(self, visit: Visit) -> str:
+        return some(len(visit.session.jar.cookies) if visit.session else 0, "cookie")
 
 
 class LoginFailed(SkitterError):

@@ -1,20 +1,30 @@
+"""What happens with failed attempts: the user's hooks are called, and some pages are kept."""
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
+from skitter.archive.masking import HIDDEN, described, without_user
 from skitter.engine.stages.stage import Stage
-from skitter.engine.visit import Buried, Cause, Retried
+from skitter.engine.visit import Buried, Cause, Completed, Retried
 from skitter.errors import FetchError, NoPage
+from skitter.frontier.records.failed import MAX_BODY_BYTES, FailedPage
+from skitter.redact import redact_headers, redact_text
 from skitter.spider.hooks import run_error_hooks
-from skitter.spider.source import trace
+from skitter.spider.run import HandlerError
+from skitter.spider.source import full_trace, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.engine.parts import Parts
     from skitter.engine.visit import Outcome, Visit
+
+
+LONGEST_TRACE: Final = 20_000
 
 
 class OnError(Stage):
@@ -50,3 +60,52 @@ def _cause(visit: Visit, outcome: Retried | Buried) -> Cause:
     if visit.error is None:
         return Cause(NoPage(visit.lease.url, outcome.failure.error), visit.response)
     return Cause(visit.error, None if isinstance(visit.error, FetchError) else visit.response)
+
+
+class Failed(Stage):
+    """Keeps the first pages of each failure: a handler error, rejected item or block page."""
+
+    needs = "a job"
+
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts) if parts.frontier and parts.config.archive.failed_pages else None
+
+    async def ended(self, visit: Visit, outcome: Outcome) -> None:
+        reason = _reason(visit, outcome)
+        if reason and visit.response and self.parts.failed.wants(reason):
+            self.parts.failed.add(_page(visit, reason))
+
+
+def _reason(visit: Visit, outcome: Outcome) -> str:
+    """Empty: nothing of the page has failed."""
+    is_blocked = isinstance(outcome, Retried) and outcome.blocked
+    if isinstance(outcome, Retried | Buried) and (is_blocked or _is_of_handler(visit)):
+        return outcome.failure.error
+    if isinstance(outcome, Completed) and visit.output and visit.output.rejected:
+        return f"rejected: {visit.output.rejected[0].why}"
+    return ""
+
+
+def _is_of_handler(visit: Visit) -> bool:
+    return isinstance(visit.error, HandlerError)
+
+
+def _page(visit: Visit, reason: str) -> FailedPage:
+    lease, response, error = visit.lease, visit.response, visit.error
+    assert response is not None
+    trace = full_trace(error.__cause__ or error) if error else []
+    kept = {name: value for name, value in response.headers if name not in HIDDEN}
+    return FailedPage(
+        fingerprint=lease.fingerprint,
+        url=without_user(lease.url),
+        reason=redact_text(reason)[:2000],
+        at=time.time(),
+        status=response.status,
+        headers=list(redact_headers(kept).items()),
+        body=response.body[:MAX_BODY_BYTES],
+        is_cut=len(response.body) > MAX_BODY_BYTES,
+        traceback=redact_text("\n".join(trace)[-LONGEST_TRACE:]),
+        screenshot=response.screenshot,
+        request=described(lease.request, lease.fingerprint),
+    )

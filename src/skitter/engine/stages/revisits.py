@@ -17,7 +17,7 @@ from skitter.engine.stages.stage import Stage
 from skitter.engine.visit import Buried, Completed
 from skitter.frontier.completions import encode_item
 from skitter.frontier.records.schedule import offer_round
-from skitter.frontier.transport.wire import encode, ms
+from skitter.frontier.transport.messages import encode, ms
 from skitter.model import Revisit, Visited
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NOT_MODIFIED, BAD = 304, 400
 GONE = frozenset({404, 410})
+GONE_ITEM = "gone"  # sinks/comparison.py
 OLD_ROUND = re.compile(r"round (\d{1,15})\Z")
 #: Longer ones are not kept: RFC 9110 sets no limit, and each is sent back with every revisit.
 LONGEST_ETAG, LONGEST_DATE = 256, 40
@@ -52,7 +53,8 @@ class Revisits(Stage):
         if request.unique and await self._is_replaced(request):
             return visit.completed()
         last = request.visited
-        if last and not request.lane and (last.etag or last.modified):
+        is_asked = not (request.lane or request.redo or (last and last.missing))
+        if last and is_asked and (last.etag or last.modified):
             asked = {"if-none-match": last.etag, "if-modified-since": last.modified}
             headers = {name: value for name, value in asked.items() if value}
             headers |= request.headers
@@ -60,7 +62,8 @@ class Revisits(Stage):
         return None
 
     async def judged(self, visit: Visit, verdict: Verdict) -> Outcome | None:
-        return visit.completed() if self.is_unchanged(visit) else None
+        is_over = self.is_unchanged(visit) or self._is_missing(visit)
+        return visit.completed() if is_over else None
 
     async def ended(self, visit: Visit, outcome: Outcome) -> None:
         if visit.error is None:
@@ -70,11 +73,19 @@ class Revisits(Stage):
     def is_unchanged(self, visit: Visit) -> bool:
         """Whether the page is the same as the last time."""
         last, response = visit.lease.request.visited, visit.response
-        if last is None or response is None:
+        if last is None or response is None or visit.request.redo:
             return False
         if response.status == NOT_MODIFIED:
             return True
-        return response.status < BAD and digest_of(response) == last.digest
+        is_back = last.missing > 0  # handled again: what it led to was left out
+        return not is_back and response.status < BAD and digest_of(response) == last.digest
+
+    def _is_missing(self, visit: Visit) -> bool:
+        """Whether the page was not found, and may be there at its next visit."""
+        last, visits = visit.lease.request.visited, self.frontier.options.visits
+        if not visits.revisit or last is None or last.found_nothing or visit.response is None:
+            return False
+        return visit.response.status in GONE and last.missing + 1 < visits.revisit_gone
 
     def _plan(self, visit: Visit, outcome: Outcome) -> None:
         """Send the next visit, or that there is none, when this one ends."""
@@ -108,15 +119,21 @@ class Revisits(Stage):
 
     def _next(self, visit: Visit, response: Response, *, brought: bool) -> Revisit:
         last, unchanged = visit.lease.request.visited, self.is_unchanged(visit)
+        missing = self._is_missing(visit)
         interval_s = self.frontier.options.visits.interval_s(
             last.interval_s if last else None, changed=not unchanged
         )
-        kept = last if last and response.status == NOT_MODIFIED else visited(response)
+        kept = last if last and (missing or response.status == NOT_MODIFIED) else visited(response)
         now = msgspec.structs.replace(
-            kept, interval_s=interval_s, visits=last.visits + 1 if last else 1, at=time.time()
+            kept,
+            interval_s=interval_s,
+            visits=last.visits + 1 if last else 1,
+            at=time.time(),
+            missing=last.missing + 1 if last and missing else 0,
         )
-        how: Literal["new", "changed", "unchanged"]
+        how: Literal["new", "changed", "unchanged", "missing"]
         how = "new" if last is None else "unchanged" if unchanged else "changed"
+        how = "missing" if missing else how
         return Revisit(
             after_ms=ms(interval_s),
             how=how,
@@ -131,16 +148,20 @@ class Revisits(Stage):
             return None
         now = Visited(interval_s=last.interval_s, visits=last.visits + 1, at=time.time())
         return Revisit(
-            after_ms=0, how="gone", record=_record(lease, now), emptied=self._emptied(lease)
+            after_ms=0, how="gone", record=_record(lease, now), emptied=_notice(lease, GONE_ITEM)
         )
 
     def _emptied(self, lease: Lease) -> msgspec.Raw | None:
         prunes = self.frontier.options.visits.revisit_prune
-        return as_text(encode_item(None, lease)) if prunes else None
+        return _notice(lease, None) if prunes else None
+
+
+def _notice(lease: Lease, item: str | None) -> msgspec.Raw:
+    return as_text(encode_item(item, lease))
 
 
 def _record(lease: Lease, now: Visited) -> msgspec.Raw:
-    body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0, round=0))
+    body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0, round=0, redo=""))
     return as_text(b"%d %b %b" % (lease.priority, lease.host.encode(), body))
 
 

@@ -28,6 +28,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.sites.learned import ask_permits
 from skitter.patterns import REPEATED, number_of, shape_of
 from skitter.spider.default import visible_text
+from skitter.spider.files import FILE
 from skitter.spider.page import TooComplex
 from skitter.spider.sitemap import SITEMAP
 
@@ -214,7 +215,7 @@ class Traps(Stage):
         self._reportable[own] -= worth
         is_same_host = above.partition("/")[0] == own.partition("/")[0]
         paid = {own, above} if found and is_same_host else {own}
-        return {number_of(one): worth for one in paid}
+        return {number_of(shape): worth for shape in paid}
 
     def _refers(self, lease: Lease, page: Page) -> bool:
         """Whether it links to a known page, other than those it was found on or below. Each known
@@ -232,7 +233,8 @@ class Traps(Stage):
 
 
 def _is_link(lease: Lease) -> bool:
-    """Not a seed, a page visited before, or a sitemap: sitemaps are bounded, look alike, and have
-    no items."""
+    """Not a seed, a page visited before, a file, or a sitemap: sitemaps are bounded, look alike,
+    and have no items."""
     asked = lease.request
-    return asked.parent is not None and asked.visited is None and asked.handler != SITEMAP
+    is_first = asked.visited is None and not asked.redo
+    return asked.parent is not None and is_first and asked.handler not in (SITEMAP, FILE)

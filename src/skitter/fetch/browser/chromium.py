@@ -25,7 +25,7 @@ from skitter.redact import redact_text
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from skitter.settings.features import BrowserOptions
+    from skitter.settings.tables import BrowserOptions
 
 T = TypeVar("T")
 NAMES: Final = (

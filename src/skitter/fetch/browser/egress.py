@@ -113,7 +113,7 @@ class _Head(NamedTuple):
 
     @property
     def passed_on(self) -> bytes:
-        kept = (one for one in self.lines if one.partition(b":")[0].lower() not in _HOP_BY_HOP)
+        kept = (line for line in self.lines if line.partition(b":")[0].lower() not in _HOP_BY_HOP)
         return b"".join(line + b"\r\n" for line in kept) + _CLOSE
 
 

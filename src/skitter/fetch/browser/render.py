@@ -48,7 +48,7 @@ class Render:
             if not is_list:
                 raise BadOption(name, given, "a list of strings")
             object.__setattr__(self, name, tuple(given))
-        if unknown := [one for one in self.block if one not in KINDS]:
+        if unknown := [kind for kind in self.block if kind not in KINDS]:
             raise BadOption("block", unknown[0], f"of {', '.join(KINDS)}")
         if not isinstance(self.wait_for, str | None):
             raise BadOption("wait_for", self.wait_for, "a CSS selector")

@@ -31,9 +31,9 @@ from skitter.fetch.browser.chromium import Chromium
 from skitter.fetch.browser.egress import Egress
 from skitter.fetch.browser.tab import Tab
 from skitter.fetch.http.guard import Credentials, Guard, Resolver, authority_of
-from skitter.fetch.session import SESSION, Place
-from skitter.settings.features import BrowserOptions
+from skitter.fetch.session import SESSION, CookieTarget
 from skitter.settings.fetch import FetchOptions, outbound_of
+from skitter.settings.tables import BrowserOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -49,28 +49,28 @@ def to_browser(cookies: Iterable[Cookie]) -> list[dict[str, Any]]:
     """In Playwright's format."""
     return [
         {
-            "name": one.name,
-            "value": one.value,
-            "domain": one.domain if one.host_only else f".{one.domain}",
-            "path": one.path,
-            "expires": -1 if one.expires is None else one.expires,
-            "secure": one.secure,
+            "name": cookie.name,
+            "value": cookie.value,
+            "domain": cookie.domain if cookie.host_only else f".{cookie.domain}",
+            "path": cookie.path,
+            "expires": -1 if cookie.expires is None else cookie.expires,
+            "secure": cookie.secure,
         }
-        for one in cookies
-        if one.name
+        for cookie in cookies
+        if cookie.name
     ]
 
 
 def with_cookies(response: Response, found: list[dict[str, Any]], before: Jar | None) -> Response:
     """The response, with cookies that the browser has now and deletions of those it lost."""
-    where = Place.of(response.url)
+    where = CookieTarget.of(response.url)
     here = [one for one in found if _is_of(one, where)]
     lines = [*map(_line, here), *_gone(here, before, where)]
     new = tuple(("set-cookie", line) for line in lines)
     return msgspec.structs.replace(response, headers=response.headers + new) if new else response
 
 
-def _is_of(cookie: dict[str, Any], where: Place) -> bool:
+def _is_of(cookie: dict[str, Any], where: CookieTarget) -> bool:
     domain = cookie["domain"]
     return where.is_in(domain[1:]) if domain.startswith(".") else domain.strip("[]") == where.host
 
@@ -86,13 +86,13 @@ def _line(cookie: dict[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _gone(here: list[dict[str, Any]], before: Jar | None, where: Place) -> Iterator[str]:
+def _gone(here: list[dict[str, Any]], before: Jar | None, where: CookieTarget) -> Iterator[str]:
     left = {(one["name"], one["domain"].lstrip(".").strip("[]"), one["path"]) for one in here}
-    for one in before.cookies.values() if before else ():
-        is_here = where.host == one.domain if one.host_only else where.is_in(one.domain)
-        if is_here and one.name and (one.name, one.domain, one.path) not in left:
-            domain = "" if one.host_only else f"; Domain={one.domain}"
-            yield f"{one.name}=; Path={one.path}{domain}; Max-Age=0"
+    for cookie in before.cookies.values() if before else ():
+        is_here = where.host == cookie.domain if cookie.host_only else where.is_in(cookie.domain)
+        if is_here and cookie.name and (cookie.name, cookie.domain, cookie.path) not in left:
+            domain = "" if cookie.host_only else f"; Domain={cookie.domain}"
+            yield f"{cookie.name}=; Path={cookie.path}{domain}; Max-Age=0"
 
 
 FAREWELL_S: Final = 5.0
@@ -280,7 +280,7 @@ class BrowserRenderer:
 
     async def _make_room(self) -> None:
         """Close idle contexts, the oldest first."""
-        idle = [(key, one) for key, one in self._contexts.items() if not one.busy]
+        idle = [(key, context) for key, context in self._contexts.items() if not context.busy]
         for key, context in idle[: max(0, len(self._contexts) - MAX_CONTEXTS)]:
             await self._retire(key, context)
 
@@ -331,7 +331,9 @@ class BrowserRenderer:
 
     async def _replace(self, old: Chromium) -> None:
         old.is_retired, self._chromium = True, None
-        of_it = [(key, one) for key, one in self._contexts.items() if one.chromium is old]
+        of_it = [
+            (key, context) for key, context in self._contexts.items() if context.chromium is old
+        ]
         for key, context in of_it:
             await self._retire(key, context)
         if not old.contexts:

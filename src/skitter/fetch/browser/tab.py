@@ -184,7 +184,9 @@ class Tab:
         main = self._main[-1] if self._main else None
         if main is None:
             raise BadResponse(self.request.url, "there was no response")
-        headers = [(one["name"].lower(), one["value"]) for one in await main.headers_array()]
+        headers = [
+            (header["name"].lower(), header["value"]) for header in await main.headers_array()
+        ]
         kind = next((v for n, v in headers if n == "content-type"), "text/html")
         is_html = kind.partition(";")[0].strip().lower() in _HTML
         body = (await self._content()).encode(errors="replace") if is_html else await main.body()

@@ -186,11 +186,11 @@ class Data:
 
     def all(self, type: str) -> list[dict[str, Any]]:
         """The objects of that schema.org type, nested ones too; JSON-LD comes first."""
-        return [one for one in self._objects if type in _types(one)]
+        return [thing for thing in self._objects if type in _types(thing)]
 
     def first(self, type: str) -> dict[str, Any] | None:
         """The first object of that type, such as `Product`."""
-        return next((one for one in self._objects if type in _types(one)), None)
+        return next((thing for thing in self._objects if type in _types(thing)), None)
 
     @cached_property
     def _objects(self) -> list[dict[str, Any]]:
@@ -210,8 +210,8 @@ def read_data(markup: str, base: str) -> Data:
     found = turbohtml.parse(markup, positions=False).structured_data(base)
     social = found.opengraph
     return Data(
-        json_ld=[one for value in found.json_ld for one in _graph(value)],
-        microdata=[_plain(one, 0) for one in found.microdata],
+        json_ld=[node for value in found.json_ld for node in _graph(value)],
+        microdata=[_plain(item, 0) for item in found.microdata],
         opengraph={k[3:]: v for k, v in social.items() if k.startswith("og:")},
         twitter={k[8:]: v for k, v in social.items() if k.startswith("twitter:")},
     )
@@ -233,9 +233,9 @@ def _plain(item: Any, depth: int) -> dict[str, Any]:
         plain["@id"] = item.id
     for name, values in item.properties.items():
         every = [
-            one if isinstance(one, str) else _plain(one, depth + 1)
-            for one in values
-            if isinstance(one, str) or depth < _DEEP
+            value if isinstance(value, str) else _plain(value, depth + 1)
+            for value in values
+            if isinstance(value, str) or depth < _DEEP
         ]
         if every:
             plain[name] = every[0] if len(every) == 1 else every

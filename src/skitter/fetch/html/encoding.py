@@ -191,7 +191,7 @@ def _encode(text: str, name: str, number: str) -> bytes:
     codecs.register_error("skitter.query", express)
     spelled = text.translate(_SPELLINGS.get(name, {}))
     # Each character is tried once: Python's codecs are quadratic in the number they do not know.
-    unknown = {ord(one): number.format(ord(one)) for one in set(spelled) if not _has(name, one)}
+    unknown = {ord(char): number.format(ord(char)) for char in set(spelled) if not _has(name, char)}
     return _codec(name).encode(spelled.translate(unknown), "skitter.query")[0]
 
 

@@ -58,7 +58,7 @@ class NotASitemap(ValueError):
     """It is something else, usually HTML."""
 
 
-class Entry(NamedTuple):
+class SitemapEntry(NamedTuple):
     """One page, or one sitemap of an index."""
 
     url: str
@@ -77,8 +77,8 @@ class Entry(NamedTuple):
 class Listing(msgspec.Struct):
     """What one document lists."""
 
-    pages: list[Entry] = msgspec.field(default_factory=list)
-    sitemaps: list[Entry] = msgspec.field(default_factory=list)
+    pages: list[SitemapEntry] = msgspec.field(default_factory=list)
+    sitemaps: list[SitemapEntry] = msgspec.field(default_factory=list)
     cut: str = ""  # why there may be more
 
 
@@ -254,7 +254,7 @@ class _Reader:
             return
         changed_at, weight = _moment(values.get("changed", "")), _weight(values.get("weight", ""))
         entries = self._found.sitemaps if is_index else self._found.pages
-        entries.append(Entry(url, changed_at, weight))
+        entries.append(SitemapEntry(url, changed_at, weight))
 
 
 def _local(name: str) -> str:

@@ -121,13 +121,13 @@ _LOOSE: Final = re.compile(
 )
 
 
-def is_plain(text: str) -> bool:
+def is_cheap(text: str) -> bool:
     """Whether the page is certain to be cheap to parse. Linear in its size."""
     return is_small(text) or is_tidy(text)
 
 
 def is_small(text: str | bytes) -> bool:
-    """Whether it is plain at a glance."""
+    """Whether it is cheap at a glance."""
     if (size := _bytes_of(text)) >= SMALL_BYTES:
         return False
     return _count_tags(text) * size < FEW_COPIES

@@ -206,11 +206,12 @@ class AiohttpClient:
                 try:
                     if call.check:
                         call.check(call.url, answer.address)
+                    headers_read = read_headers(call, answer.raw_headers)
                     return Response(
                         url=call.request.url,
                         status=answer.status,
-                        headers=read_headers(call, answer.raw_headers),
-                        body=await _read_body(call, answer, quiet),
+                        headers=headers_read,
+                        body=await _body_of(call, answer, quiet, headers_read),
                         remote_address=answer.address,
                         elapsed_s=perf_counter() - started,
                         connect_s=exchange.connect_s,
@@ -289,6 +290,18 @@ def _ask(session: aiohttp.ClientSession, call: Call, headers: dict[str, str]) ->
 
 def _bare(proxy: str) -> URL:
     return URL(proxy).with_user(None)
+
+
+async def _body_of(
+    call: Call, answer: _Answer, quiet: asyncio.Timeout, headers: tuple[tuple[str, str], ...]
+) -> bytes:
+    if call.sink is None or not call.sink.begins(answer.status, headers):
+        return await _read_body(call, answer, quiet)
+    loop, silence_s = asyncio.get_running_loop(), call.options.first_byte_timeout_s
+    while piece := await answer.content.readany():
+        quiet.reschedule(loop.time() + silence_s)
+        call.sink.take(piece)
+    return call.sink.end()
 
 
 async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> bytes:

@@ -100,7 +100,7 @@ class Connector(aiohttp.BaseConnector):
         tls = self._tls if req.is_ssl() else None
         if self._upstream:
             return await self._tunnel(self._upstream, call, req.port, tls)
-        infos = [_info(one, req.port) for one in self._addresses or (call.whom.name,)]
+        infos = [_info(address, req.port) for address in self._addresses or (call.whom.name,)]
         wire = await start_connection(infos, happy_eyeballs_delay=NEXT_ADDRESS_S)
         try:
             _, found = await asyncio.get_running_loop().create_connection(

@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -49,6 +50,29 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 Leave = Callable[[], Awaitable[None]]
 
 
+class BodySink(Protocol):
+    """Takes a body that would be too large for memory, piece by piece."""
+
+    @property
+    def max_time_s(self) -> float:
+        """Instead of the options' limit for the whole exchange."""
+        ...
+
+    def begins(self, status: int, headers: Sequence[tuple[str, str]]) -> bool:
+        """Whether it takes the body of this answer."""
+        ...
+
+    def take(self, piece: bytes | memoryview) -> None: ...
+
+    def end(self) -> bytes:
+        """The body is whole: what stands for it in the response."""
+        ...
+
+
+#: Of the request that a task is about to send; None: its body goes to memory.
+BODY_SINK: Final[ContextVar[BodySink | None]] = ContextVar("BODY_SINK", default=None)
+
+
 @dataclass(slots=True)
 class Call:
     """One request, checked."""
@@ -62,6 +86,7 @@ class Call:
     options: FetchOptions  # with the request's own limits
     leave: Leave | None
     check: Callable[[str, str | None], None] | None  # URL, address that answered
+    sink: BodySink | None = None
 
 
 class Client(Protocol):
@@ -206,7 +231,7 @@ class Clients(Generic[C]):
         for longest make room."""
         dialer.peak += 1
         self._peak += 1
-        resting = [name for name, one in self._dialers.items() if not one.busy]
+        resting = [name for name, dialer in self._dialers.items() if not dialer.busy]
         for name in resting:
             if self._peak <= self.options.max_idle_connections:
                 return

@@ -21,6 +21,7 @@ from skitter.errors import (
     NamesUnavailable,
 )
 from skitter.fetch.http.exchange import (
+    BODY_SINK,
     PROXY_AUTHENTICATION_REQUIRED,
     Call,
     check_method,
@@ -125,6 +126,7 @@ class HttpFetcher:
             leave=leave,
             # once more: the address that answers must be one that we allow
             check=None if allowed or proxy else self._guard.check_address,
+            sink=BODY_SINK.get(),
         )
         check_method(call)
         if proxy:
@@ -139,6 +141,8 @@ class HttpFetcher:
         options = self._options
         if (time_s := request.timeout_s) is not None:
             options = replace(options, total_timeout_s=time_s, first_byte_timeout_s=time_s)
+        if sink := BODY_SINK.get():
+            options = replace(options, total_timeout_s=sink.max_time_s)
         if request.max_body_mb is not None:
             options = replace(options, max_body_mb=min(request.max_body_mb, options.max_body_mb))
         return options

@@ -114,7 +114,9 @@ class Guard:
         """A seed that is a private address or localhost allows itself, on its own port: not all
         ports of that machine. Other names do not, as their DNS may change."""
         named = (authority_of(url) for url in urls)
-        own = frozenset(one.host_port for one in named if refusal_of_name(one.name))
+        own = frozenset(
+            authority.host_port for authority in named if refusal_of_name(authority.name)
+        )
         return cls(own | frozenset(also))
 
     def allows(self, url: str) -> bool:

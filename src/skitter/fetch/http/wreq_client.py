@@ -181,11 +181,13 @@ class WreqClient:
             answer = await _send(dialer.client, call)
             first_byte_s = perf_counter() - started
             address, headers = await _read_head(call, answer)
+            status = answer.status.as_int()
+            takes = call.sink is not None and call.sink.begins(status, headers)
             return Response(
                 url=call.request.url,
-                status=answer.status.as_int(),
+                status=status,
                 headers=headers,
-                body=await _read_body(call, answer),
+                body=await (_pour if takes else _read_body)(call, answer),
                 remote_address=address,
                 elapsed_s=perf_counter() - started,
                 first_byte_s=first_byte_s,
@@ -201,18 +203,20 @@ class WreqClient:
         return _Wreq(client, wreq.Proxy.all(proxy) if proxy else None)
 
 
-async def _send(one: _Wreq, call: Call) -> wreq.Response:
+async def _send(dialer: _Wreq, call: Call) -> wreq.Response:
     """Send the request, with all that differs from one to the next."""
     request = call.request
-    extra: dict[str, Any] = {"proxy": one.proxy} if one.proxy else {}
+    extra: dict[str, Any] = {"proxy": dialer.proxy} if dialer.proxy else {}
     if call.headers:
         extra["headers"] = call.headers
     if request.body:
         extra["body"] = request.body
     if request.timeout_s is not None:
         extra["timeout"] = extra["read_timeout"] = timedelta(seconds=request.timeout_s)
+    if call.sink:
+        extra["timeout"] = timedelta(seconds=call.sink.max_time_s)
     try:
-        return await one.client.request(_METHODS[request.method], call.url, **extra)
+        return await dialer.client.request(_METHODS[request.method], call.url, **extra)
     except RuntimeError as error:
         if "Invalid header" not in str(error):
             raise
@@ -244,6 +248,15 @@ async def _read_body(call: Call, answer: wreq.Response) -> bytes:
         return await _count_body(call, stream)
 
 
+async def _pour(call: Call, answer: wreq.Response) -> bytes:
+    assert call.sink is not None
+    async with answer.stream() as stream:
+        async for piece in stream:
+            if isinstance(piece, memoryview):  # else trailers
+                call.sink.take(piece)
+    return call.sink.end()
+
+
 async def _count_body(call: Call, stream: wreq.Streamer) -> bytes:
     """Count as it arrives: a small gzip can be a huge page. Chunks are not kept: a server may send
     each byte in its own, and ten million of them take gigabytes."""
@@ -264,7 +277,7 @@ def _ip(address: wreq.SocketAddr | None) -> str | None:
 def _open_client(options: FetchOptions, name: str, addresses: tuple[str, ...]) -> wreq.Client:
     dns = wreq.DnsOptions()
     if addresses:
-        dns.add_resolve(name, [ip_address(one.partition("%")[0]) for one in addresses])
+        dns.add_resolve(name, [ip_address(address.partition("%")[0]) for address in addresses])
     return wreq.Client(
         user_agent=options.user_agent,
         headers={"accept": options.accept, **options.headers},

@@ -64,10 +64,10 @@ class Control:
     @property
     def options(self) -> list[tuple[str, str]]:
         """The enabled options of a select: value and label."""
-        return [(_option_value(one), _label(one)) for one in self._enabled_options()]
+        return [(_option_value(option), _label(option)) for option in self._enabled_options()]
 
     def _enabled_options(self) -> list[LexborNode]:
-        return [one for one in self.node.css("option") if not _is_disabled_option(one)]
+        return [node for node in self.node.css("option") if not _is_disabled_option(node)]
 
     def _default(self) -> list[Value]:
         if self.is_choice:

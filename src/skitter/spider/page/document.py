@@ -24,7 +24,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from skitter.errors import shorten
 from skitter.fetch.html import markup as trial
 from skitter.fetch.html.encoding import decode
-from skitter.fetch.html.markup import is_plain, is_small, is_tidy, parse_html
+from skitter.fetch.html.markup import is_cheap, is_small, is_tidy, parse_html
 from skitter.spider.page import signals
 from skitter.spider.page.selectors import (
     BadSelector,
@@ -90,7 +90,7 @@ def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
 
 
 def _hrefs_in(markup: str) -> list[str]:
-    if not is_plain(markup):  # the check of the page saw only text here
+    if not is_cheap(markup):  # the check of the page saw only text here
         return []
     return _hrefs(_links(parse_html(markup)))
 
@@ -148,6 +148,7 @@ class Document:
 
     @property
     def status(self) -> int:
+        """The HTTP status."""
         return self.response.status
 
     @property
@@ -173,6 +174,7 @@ class Document:
 
     @property
     def body(self) -> bytes:
+        """The body, decompressed."""
         return self.response.body
 
     @property
@@ -187,6 +189,7 @@ class Document:
 
     @property
     def encoding(self) -> str:
+        """The name of the body's encoding, found as browsers do."""
         return self._decode()[1]
 
     def _decode(self) -> tuple[str, str]:
@@ -241,7 +244,7 @@ class Document:
 
     def _can_be_parsed(self) -> bool:
         if self._is_parsable is None:
-            self._is_parsable = is_plain(self.text) or trial.can_be_parsed(self.text)
+            self._is_parsable = is_cheap(self.text) or trial.can_be_parsed(self.text)
         return self._is_parsable
 
     def _refuse_complex(self) -> None:
@@ -345,7 +348,7 @@ class Document:
 
     @property
     def directives(self) -> frozenset[str]:
-        """Directives of X-Robots-Tag and <meta name=robots> for all robots or for us."""
+        """Directives of X-Robots-Tag and `<meta name=robots>` for all robots or for us."""
         return signals.directives(self.headers, self._find_metas(), robot=self.robot)
 
     @property
@@ -371,7 +374,9 @@ class Document:
     def _find_metas(self) -> tuple[tuple[str, str], ...]:
         if self._metas is None:
             elements = self.tree.css("meta[name][content]") if self._is_readable() else []
-            pairs = ((one.attributes["name"], one.attributes["content"]) for one in elements)
+            pairs = (
+                (element.attributes["name"], element.attributes["content"]) for element in elements
+            )
             self._metas = tuple((str(name).lower(), str(content)) for name, content in pairs)
         return self._metas
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skitter.model import Request
 
 Given = str | float | bool | bytes | File | Iterable[str]
-Entry = tuple[str, Value]
+FormValue = tuple[str, Value]
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _IN_QUOTES: Final = {ord('"'): "%22", ord("\r"): "%0D", ord("\n"): "%0A"}
@@ -56,7 +56,7 @@ class Form:
             raise BadForm(page, f"the selector matches <{node.tag}>: choose a form")
         self.page, self.node = page, node
         self.controls = controls_of(page.tree, node)
-        self._added: list[Entry] = []
+        self._added: list[FormValue] = []
         _leave_one_radio(self.controls)
 
     @property
@@ -105,9 +105,11 @@ class Form:
     # --- filling ----------------------------------------------------------------------------------
 
     def _fill(self, name: str, value: Given) -> None:
-        found = [one for one in self.controls if one.name == name and not one.is_button]
+        found = [
+            control for control in self.controls if control.name == name and not control.is_button
+        ]
         if not found:
-            names = dict.fromkeys(one.name for one in self.controls if one.name)
+            names = dict.fromkeys(control.name for control in self.controls if control.name)
             known = shorten(", ".join(names)) or "none"
             raise BadForm(
                 self.page,
@@ -132,17 +134,17 @@ class Form:
     def _choose(self, choices: list[Control], value: Given) -> None:
         if isinstance(value, bool):
             if len(choices) > 1 and value:
-                raise self._no_option(choices[0], [one.value for one in choices])
+                raise self._no_option(choices[0], [choice.value for choice in choices])
             wanted = [choices[0].value] if value else []
         else:
             wanted = _texts(value)
-        values = [one.value for one in choices]
+        values = [choice.value for choice in choices]
         for text in wanted:
             if text not in values:
                 raise self._no_option(choices[0], values)
-        for one in choices:
-            one.values = [one.value] if one.value in wanted else []
-            one.is_disabled = one.is_disabled and not one.values
+        for choice in choices:
+            choice.values = [choice.value] if choice.value in wanted else []
+            choice.is_disabled = choice.is_disabled and not choice.values
 
     def _options(self, select: Control, value: Given) -> list[Value]:
         by_label = {label: option for option, label in reversed(select.options)}
@@ -163,11 +165,11 @@ class Form:
 
     def _press(self, selector: str | None) -> Control | None:
         if selector is None:
-            return next((one for one in self.controls if one.submits), None)
+            return next((control for control in self.controls if control.submits), None)
         node = self.page.css_first(selector)
-        for one in self.controls:
-            if one.node.mem_id == node.mem_id and one.submits:
-                return one
+        for control in self.controls:
+            if control.node.mem_id == node.mem_id and control.submits:
+                return control
         raise BadForm(self.page, f"{shorten(selector)!r} is not a submit button of the form")
 
     def _said(self, word: str, pressed: Control | None) -> str:
@@ -176,19 +178,19 @@ class Form:
             return attribute(pressed.node, f"form{word}")
         return attribute(self.node, word)
 
-    def _entries(self, pressed: Control | None) -> list[Entry]:
-        entries: list[Entry] = []
-        for one in self.controls:
-            if one.is_disabled or (one.is_button and one is not pressed):
+    def _entries(self, pressed: Control | None) -> list[FormValue]:
+        entries: list[FormValue] = []
+        for control in self.controls:
+            if control.is_disabled or (control.is_button and control is not pressed):
                 continue
-            if one.kind == "image":
-                prefix = f"{one.name}." if one.name else ""
+            if control.kind == "image":
+                prefix = f"{control.name}." if control.name else ""
                 entries += [(f"{prefix}x", "0"), (f"{prefix}y", "0")]
-            elif one.kind == "hidden" and one.name.lower() == "_charset_":
-                entries.append((one.name, self.encoding))
-            elif one.name:
-                entries += [(one.name, value) for value in one.values]
-                if direction := attribute(one.node, "dirname"):
+            elif control.kind == "hidden" and control.name.lower() == "_charset_":
+                entries.append((control.name, self.encoding))
+            elif control.name:
+                entries += [(control.name, value) for value in control.values]
+                if direction := attribute(control.node, "dirname"):
                     entries.append((direction, "ltr"))
         return entries
 
@@ -203,10 +205,12 @@ class Form:
 
 def _leave_one_radio(controls: list[Control]) -> None:
     """HTML 4.10.5.1.16: in a group, only the last checked one counts."""
-    last = {one.name: one for one in controls if one.kind == "radio" and one.values}
-    for one in controls:
-        if one.kind == "radio" and one.values and last[one.name] is not one:
-            one.values = []
+    last = {
+        control.name: control for control in controls if control.kind == "radio" and control.values
+    }
+    for control in controls:
+        if control.kind == "radio" and control.values and last[control.name] is not control:
+            control.values = []
 
 
 def _set(control: Control, value: Value) -> None:
@@ -225,7 +229,7 @@ def _bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else _text(value).encode()
 
 
-def _encode(entries: list[Entry], encoding: str, kind: str) -> tuple[str, bytes]:
+def _encode(entries: list[FormValue], encoding: str, kind: str) -> tuple[str, bytes]:
     """The content type and the body."""
     if kind == _MULTIPART:
         return _multipart(entries, encoding)
@@ -235,7 +239,7 @@ def _encode(entries: list[Entry], encoding: str, kind: str) -> tuple[str, bytes]
     return _URLENCODED, _urlencoded(entries, encoding).encode()
 
 
-def _urlencoded(entries: list[Entry], encoding: str) -> str:
+def _urlencoded(entries: list[FormValue], encoding: str) -> str:
     """URL 5.2."""
 
     def quoted(text: str) -> str:
@@ -250,7 +254,7 @@ def _said(value: Value) -> str:
     return value.name if isinstance(value, File) else value
 
 
-def _multipart(entries: list[Entry], encoding: str) -> tuple[str, bytes]:
+def _multipart(entries: list[FormValue], encoding: str) -> tuple[str, bytes]:
     """RFC 7578, with names escaped as HTML 4.10.21.8 says. The boundary is derived, not random: a
     handler that runs again makes the same request."""
     parts = [_part(name, value, encoding) for name, value in entries]

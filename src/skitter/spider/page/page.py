@@ -9,11 +9,13 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Self
 
+import msgspec
 from selectolax.lexbor import LexborNode
 
 from skitter.errors import UsageError, shorten
 from skitter.fetch.html.encoding import encode_query
 from skitter.model import Request, Response, Visited
+from skitter.spider.files import FIELD, file_request
 from skitter.spider.page.document import find_hrefs, href_of
 from skitter.spider.page.form import Form
 from skitter.spider.page.reading import Readable
@@ -68,6 +70,7 @@ class Page(Readable):
 
     @property
     def depth(self) -> int:
+        """Links from a start URL to this page."""
         return self.request.depth
 
     @property
@@ -94,7 +97,7 @@ class Page(Readable):
     ) -> list[str]:
         """The targets of the page's links: absolute http(s) URLs, each once, in order.
 
-        `frames`: include the pages shown in frames, and the links in <noframes>.
+        `frames`: include the pages shown in frames, and the links in `<noframes>`.
         """
         if skip_nofollow or keep_fragment:
             return self._find_links(
@@ -166,6 +169,22 @@ class Page(Readable):
             priority=priority,
             unique=self._next_copy() if dont_filter else "",
         )
+
+    def download(
+        self,
+        link: Link,
+        *,
+        field: str | None = None,
+        headers: dict[str, str] | None = None,
+        priority: int = 0,
+    ) -> Request:
+        """A request for a file, which is streamed to disk: docs/howto/files.md.
+
+        `field`: where the page's items say which file it is, with path, size, type and digest.
+        """
+        meta = {FIELD: field} if field else {}
+        request = file_request(self.absolute(link), parent=self.url, asked=self.request, meta=meta)
+        return msgspec.structs.replace(request, headers=headers or {}, priority=priority)
 
     def form(self, selector: str = "form") -> Form:
         """The form that matches: `page.form("#login").fill(user="x").submit(handler)`."""

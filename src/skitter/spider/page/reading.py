@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skitter.extras import install
-from skitter.fetch.html.markup import can_be_read, is_plain
+from skitter.fetch.html.markup import can_be_read, is_cheap
 from skitter.spider.page.document import Document
 from skitter.spider.page.selectors import LibraryMissing, TooComplex
 
@@ -80,7 +80,7 @@ class Readable(Document):
     def _read(self, what: str) -> Any:
         if what not in self._found:
             read = getattr(library(), what)
-            if not is_plain(self.text) and not can_be_read(self.text, what):
+            if not is_cheap(self.text) and not can_be_read(self.text, what):
                 raise TooComplex(self, "its content takes too much time or memory to find")
             self._found[what] = read(self.text, self.base)
         return self._found[what]

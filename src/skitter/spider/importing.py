@@ -235,8 +235,8 @@ def _hint(error: BaseException) -> str:
     if not found:
         return ""
     called, name = found.groups()
-    for table in [one for one in TABLES if one in Spider.__dataclass_fields__]:
-        if called == "Spider" and name in {one.name for one in options_of(TABLES[table])}:
+    for table in [table for table in TABLES if table in Spider.__dataclass_fields__]:
+        if called == "Spider" and name in {option.name for option in options_of(TABLES[table])}:
             return f"\n  write {table}={TABLES[table].__name__}({name}=...)"
     question = did_you_mean(name, _parameters(called, error))
     return f"\n  {question}" if question else ""
@@ -256,14 +256,12 @@ def _parameters(called: str, error: BaseException) -> list[str]:
 
 def _choose(module: ModuleType, where: str, name: str | None) -> Spider | Callable[..., Spider]:
     """A spider, or the function that creates it."""
-    found = {key: value for key, value in vars(module).items() if _is_one(value, module)}
+    found = spiders_in(module)
     if name is not None:
         return _spider_named(found, where, name)
-    different: list[Spider | Callable[..., Spider]] = list(
-        {id(one): one for one in found.values()}.values()
-    )
+    different = {id(one): one for one in found.values()}
     if len(different) == 1:
-        return different[0]
+        return next(iter(different.values()))
     if not different:
         raise SpiderError(
             f"there is no spider in {where}: it needs `spider = Spider(...)`, or a function "
@@ -273,6 +271,11 @@ def _choose(module: ModuleType, where: str, name: str | None) -> Spider | Callab
         f"there are {len(different)} spiders in {where}: choose one with "
         f"{' or '.join(f'{where}:{key}' for key in found)}."
     )
+
+
+def spiders_in(module: ModuleType) -> dict[str, Spider | Callable[..., Spider]]:
+    """Spiders, and functions that create them, by their names there."""
+    return {key: value for key, value in vars(module).items() if _is_one(value, module)}
 
 
 def _is_one(value: object, module: ModuleType) -> bool:

@@ -1,15 +1,31 @@
+"""Whether a page may be fetched: by the patterns of the job, and by robots.txt."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
 from skitter.domains import host_of
 from skitter.engine.departures import PATIENCE_AFTER_ROBOTS_S, TooEarly
+from skitter.engine.leases import exclude
 from skitter.engine.stages.stage import Stage
+from skitter.engine.visit import Buried
 from skitter.errors import NAMES_AWAY, NamesUnavailable
 
 if TYPE_CHECKING:
     from skitter.engine.parts import Parts
     from skitter.engine.visit import Outcome, Visit
+
+
+class Excluded(Stage):
+    """Sets pages aside that the job's patterns exclude by now."""
+
+    async def before(self, visit: Visit) -> Outcome | None:
+        excluded = exclude(visit.lease, self.parts.limits())
+        return Buried(excluded) if excluded else None
+
+    def tell(self, visit: Visit) -> str:
+        excluded = exclude(visit.lease, self.parts.limits())
+        return excluded.error if excluded else "no pattern excludes it"
 
 
 class Robots(Stage):

@@ -129,10 +129,11 @@ def choose(
         for name, price in prices.items()
     ]
     if aims.page_value is not None:
-        return max(drawn, key=lambda one: one.rate * (aims.page_value or 0.0) - one.cost).name
-    enough = min(aims.success_rate, NEARLY * max(one.rate for one in drawn))
+        return max(drawn, key=lambda route: route.rate * (aims.page_value or 0.0) - route.cost).name
+    enough = min(aims.success_rate, NEARLY * max(route.rate for route in drawn))
     return max(
-        (one for one in drawn if one.rate >= enough), key=lambda one: one.rate / one.cost
+        (route for route in drawn if route.rate >= enough),
+        key=lambda route: route.rate / route.cost,
     ).name
 
 
@@ -182,7 +183,7 @@ class Exit:
         values |= {"url": request.url, "secret": self.secret}
         values |= {"headers": "true" if request.headers else ""}
         query = fill(
-            self.route.template, {name: quote(one, safe="") for name, one in values.items()}
+            self.route.template, {name: quote(value, safe="") for name, value in values.items()}
         )
         return msgspec.structs.replace(request, url=f"{self.route.url}?{query}")
 
