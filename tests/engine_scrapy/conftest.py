@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import version_info as scrapy_version
 
 from bookshop import expected_items, read_log
 from forks import Fork, Nursery, Place
@@ -27,11 +28,15 @@ from skitter.frontier.control import set_state
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.records.health import read_quality
 from skitter.frontier.transport.connection import connect
 from skitter.model import State, Stats
+from skitter.observe.quality import total
 from waiting import PATIENCE_S, until
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
+#: Importing all of an older one chooses a reactor.
+CAN_FORK = scrapy_version >= (2, 14)
 ODD = Path(__file__).parent / "odd.py.txt"
 
 
@@ -113,14 +118,16 @@ class Cluster:
 
     def start(self, *words: str, **settings: object) -> Node:
         """`scrapy crawl books`, or whatever the words say."""
+        if not CAN_FORK:
+            return self.start_whole(*words, **settings)
         with self._next_log().open("w") as log:
             place = Place(PROJECT, self._environment(), log, log)
             process = self.nursery.start(self._words(words, settings), place)
         return self._listed(process)
 
-    def start_whole(self, **settings: object) -> Node:
-        """`scrapy crawl books` as its user starts it: a process with all its imports."""
-        words = [sys.executable, "-m", "scrapy", *self._words((), settings)]
+    def start_whole(self, *given: str, **settings: object) -> Node:
+        """The same as its user starts it: a process with all its imports."""
+        words = [sys.executable, "-m", "scrapy", *self._words(given, settings)]
         with self._next_log().open("w") as log:
             process = subprocess.Popen(
                 words,
@@ -139,7 +146,7 @@ class Cluster:
             "REDIS_ITEMS_KEY": f"{self.job}:items",
             "REDIS_START_URLS_KEY": f"{self.job}:start_urls",
             "LOG_LEVEL": "INFO",
-            "SKITTER_ALLOWED_HOSTS": "localhost",
+            "SKITTER_ALLOW_HOSTS": "localhost",
             **settings,
         }
         options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]
@@ -158,10 +165,13 @@ class Cluster:
 
     def run_odd(self, spider: str, **settings: object) -> Node:
         """A spider of odd.py.txt that does what spiders should not, or rarely do."""
+        return self.start("runspider", self.write_odd(spider), **settings)
+
+    def write_odd(self, spider: str) -> str:
         file = self.folder / f"{spider}.py"
         text = ODD.read_text()
         file.write_text(text[: text.index("# --- ")] + _part(text, spider))
-        return self.start("runspider", str(file), **settings)
+        return str(file)
 
     def command(self, *words: Any) -> Any:
         async def send() -> Any:
@@ -246,6 +256,17 @@ class Cluster:
         expected = sorted(expected_items(self.shop.expected), key=lambda item: item["upc"])
         assert self.items() == expected
         self.assert_accounted_for()
+
+    def assert_owned(self) -> None:
+        """Every item of the spider `owners` was stored with the page it is from."""
+        items = self.items()
+        assert items
+        assert [item for item in items if {item["made"], item["owner"]} != {item["page"]}] == []
+
+    def assert_counted(self) -> None:
+        """Each item counts for the quality of its page, so it was stored with one."""
+        counted = sum(total(one.windows).items for one in self.ask(read_quality))
+        assert counted == len(self.items())
 
     def assert_accounted_for(self) -> None:
         report = self.ask(audit)

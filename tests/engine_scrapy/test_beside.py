@@ -22,7 +22,7 @@ from skitter.frontier.workers import Heartbeat, beat
 from skitter.model import Completion, Request, State
 from skitter.scrapy.node.cookies import SharedSessions
 from skitter.scrapy.node.housekeeping import Housekeeping
-from skitter.scrapy.node.mailbox import EngineCalls, Entry, Mailbox
+from skitter.scrapy.node.mailbox import EngineCalls, Mailbox, OpenLease
 from skitter.scrapy.node.node import Node
 from skitter.scrapy.node.prefetch import IDLE_S, Prefetch
 from skitter.scrapy.settings import read_options
@@ -84,7 +84,7 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
 async def test_a_page_that_is_handed_in_while_leases_are_kept_does_not_count_as_lost(node, caplog):
     lease = await a_lease(node)
     node.mailbox.ready.clear()
-    node.mailbox.outbox.add(Entry(lease, 0.0))  # the answer to its completion is on the way
+    node.mailbox.outbox.add(OpenLease(lease, 0.0))  # the answer to its completion is on the way
     await node.frontier.complete([Completion(lease=lease)])
 
     with caplog.at_level(logging.WARNING):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import subprocess
+from collections import Counter
 
 import pytest
 
@@ -126,6 +127,28 @@ def test_nodes_with_the_lowest_and_the_newest_scrapy_work_on_one_job(
     assert "Scrapy 2.13.4 started" in nodes[0].log
     cluster.assert_complete()
     assert all(node.stat("scheduler/dequeued") > 5 for node in nodes)
+    cluster.assert_counted()
+
+
+def test_a_killed_node_of_the_lowest_scrapy_stores_each_item_with_its_own_page_and_once(
+    open_shop, make_cluster, monkeypatch, until
+):
+    python = environment("scrapy-lowest", LOWEST)
+    [library] = python.parents[1].glob("lib/python*/site-packages")
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    cluster = make_cluster(open_shop(books=100, latency_s=0.2))
+    words = "runspider", cluster.write_odd("owners")
+    victim = cluster.start_whole(*words, SKITTER_LEASE_S=2)
+    until(lambda: len(cluster.items()) > 5)
+
+    cluster.kill_at_work(victim)
+    heir = cluster.start_whole(*words, SKITTER_LEASE_S=2)
+
+    assert heir.wait() == 0, heir.log
+    assert "Scrapy 2.13.4 started" in heir.log
+    cluster.assert_owned()
+    of_books = Counter(item["page"] for item in cluster.items() if "/books/" in item["page"])
+    assert set(of_books.values()) == {2}
 
 
 PLAIN = """

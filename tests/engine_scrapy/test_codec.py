@@ -29,8 +29,8 @@ from scrapy.settings import Settings
 from scrapy.utils import datatypes
 
 from skitter.errors import UsageError
-from skitter.frontier.offers import offer
-from skitter.frontier.transport.wire import decode_request, encode
+from skitter.frontier.requests import offer
+from skitter.frontier.transport.messages import decode_request, encode
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.requests.codec import Codec, clamp, own_types
 from skitter.scrapy.requests.values import MAX_BODY_BYTES, NotPlain, find_class, pack

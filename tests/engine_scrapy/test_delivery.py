@@ -8,15 +8,15 @@ import pytest
 from scrapy import Spider
 from scrapy.settings import Settings
 
-from skitter.crawl.loading import keep_rejected
+from skitter.crawl.job_loader import keep_rejected
 from skitter.engine.departures import Departures
 from skitter.errors import ServerUnreachable
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.items import RejectedItem
 from skitter.frontier.records.health import read_quality
 from skitter.model import Request
-from skitter.scrapy.node.mailbox import Entry, FailedItem, Mailbox
-from skitter.scrapy.node.sender import Delivery
+from skitter.scrapy.node.mailbox import FailedItem, Mailbox, OpenLease
+from skitter.scrapy.node.sender import ResultSender
 from skitter.scrapy.settings import read_options
 
 
@@ -26,9 +26,9 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def delivery(frontier, job, said) -> Delivery:
+def delivery(frontier, job, said) -> ResultSender:
     options = read_options(Settings({"SKITTER_JOB": job}), Spider("books"))
-    return Delivery(
+    return ResultSender(
         frontier,
         Mailbox(),
         options,
@@ -38,11 +38,11 @@ def delivery(frontier, job, said) -> Delivery:
     )
 
 
-async def pages(delivery: Delivery, count: int) -> list[Entry]:
+async def pages(delivery: ResultSender, count: int) -> list[OpenLease]:
     """Under way, and through: their results are in the outbox."""
     await delivery.frontier.add(Request(url=f"http://a.test/{n}") for n in range(count))
     leases = (await delivery.frontier.lease(count)).leases
-    entries = [Entry(lease, 0.0) for lease in leases]
+    entries = [OpenLease(lease, 0.0) for lease in leases]
     for entry in entries:
         delivery.mailbox.outbox.add(entry)
     return entries

@@ -10,7 +10,7 @@ from skitter.frontier.items import read_items, read_rejected
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.dupefilter import identities
-from skitter.scrapy.node.mailbox import AT_THE_END, Entry
+from skitter.scrapy.node.mailbox import AT_THE_END, OpenLease
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -176,7 +176,7 @@ def test_a_page_that_brings_a_million_items_is_not_one_step_of_the_server(add):
     lease = Lease(
         request=page, fingerprint="f", host="h", token="t", priority=0, attempt=1, losses=0
     )
-    entry = Entry(lease, since_s=0.0)
+    entry = OpenLease(lease, since_s=0.0)
     for n in range(1_000_000):
         if add == "add_item":
             entry.add_item(n, 10)

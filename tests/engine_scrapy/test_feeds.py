@@ -180,7 +180,7 @@ ITEM_PIPELINES = {{"skitter.scrapy.RedisPipeline": 300}}
 REDIS_URL = "redis://localhost:{port}"
 REDIS_DB = 2
 REDIS_PARAMS = {{"password": "secret"}}
-SKITTER_ALLOWED_HOSTS = "localhost"
+SKITTER_ALLOW_HOSTS = "localhost"
 """,
     "fed.py": """
 from skitter.scrapy import RedisSpider

@@ -15,6 +15,7 @@ from scrapy import Request
 from scrapy.utils.test import get_crawler
 
 from skitter.errors import AddressRefused
+from skitter.scrapy.compatibility import check_settings
 from skitter.scrapy.outbound import GuardMiddleware
 from spellings import LOGINS, PUBLIC
 
@@ -89,6 +90,7 @@ import sys
 from scrapy import Request
 from scrapy.utils.test import get_crawler
 from twisted.internet import reactor
+from skitter.scrapy.compatibility import check_settings
 from skitter.scrapy.outbound import GuardMiddleware, JudgingNames
 
 guard = GuardMiddleware(get_crawler(settings_dict={"TWISTED_REACTOR_ENABLED": True}))
@@ -115,7 +117,7 @@ def test_the_guard_is_off_by_a_setting(open_shop, make_cluster, serve, monkeypat
     monkeypatch.setenv("SECRETS", f"http://127.0.0.1:{port}/link http://name.test:{port}/name")
     cluster = make_cluster(open_shop(books=50))
 
-    node = cluster.run_odd("lured", SKITTER_ALLOWED_HOSTS="", SKITTER_GUARD=False)
+    node = cluster.run_odd("lured", SKITTER_ALLOW_HOSTS="", SKITTER_GUARD=False)
 
     assert node.finish() == "finished"
     assert sorted(asked) == ["/link", "/name"]
@@ -141,3 +143,13 @@ def test_a_name_that_is_not_the_one_judged_is_refused(host):
     guard = GuardMiddleware(get_crawler(settings_dict={"TWISTED_REACTOR_ENABLED": False}))
     with pytest.raises(AddressRefused, match="escapes in its host"):
         guard.process_request(Request(f"http://{host}/"))
+
+
+def test_the_old_name_of_the_setting_for_private_hosts_works_and_its_new_name_is_told(caplog):
+    crawler = get_crawler(settings_dict={"SKITTER_ALLOWED_HOSTS": "old.test,older.test"})
+
+    check_settings(crawler.settings, "shop")
+
+    assert GuardMiddleware(crawler).guard.allowed_hosts == {"old.test", "older.test"}
+    told = "the setting SKITTER_ALLOWED_HOSTS is called SKITTER_ALLOW_HOSTS now: rename it."
+    assert caplog.messages == [told]

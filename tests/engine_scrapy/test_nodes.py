@@ -11,11 +11,9 @@ import pytest
 from bookshop import expected_items, fetched_twice, trespasses
 from shops import silenced
 from skitter.errors import JobMissing
-from skitter.frontier.records.health import read_quality
 from skitter.frontier.records.metrics import read_history
 from skitter.frontier.workers import live_workers
 from skitter.model import State
-from skitter.observe.quality import total
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -38,14 +36,29 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     assert min(done) > 10, f"one of them had nothing to do: {done}"
     missing = {url for url, reason in cluster.dead().items() if reason == "404 Not Found"}
     assert len(missing) == 8
-    counted = [total(one.windows).items for one in cluster.ask(read_quality)]
-    assert sum(counted) == len(cluster.items())
+    cluster.assert_counted()
     names = ["pages", "items", "stored", "fetch.ok", "fetch.http_error"]
     told = cluster.ask(partial(read_history, names=names, since_s=300))
     pages, items, stored, good, bad = (sum(n or 0 for n in one) for one in told.series.values())
     assert (pages, items) == (cluster.stats().done, len(cluster.items()))
     assert stored == cluster.stats().stored == items
     assert good + bad == sum(node.stat("downloader/response_count") for node in (one, two))
+
+
+@pytest.mark.parametrize("reactor", ["select.Select", "asyncio.AsyncioSelector"])
+def test_items_are_stored_with_their_own_page_whatever_the_reactor(
+    open_shop, make_cluster, reactor
+):
+    module, _, kind = reactor.partition(".")
+    cluster = make_cluster(open_shop(books=50, latency_s=0.05))
+
+    node = cluster.run_odd(
+        "owners", TWISTED_REACTOR=f"twisted.internet.{module}reactor.{kind}Reactor"
+    )
+
+    assert node.finish() == "finished"
+    cluster.assert_owned()
+    cluster.assert_counted()
 
 
 def test_charts_show_the_items_that_only_scrapy_exports(open_shop, make_cluster):

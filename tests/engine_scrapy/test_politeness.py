@@ -51,7 +51,7 @@ def run(cluster, site, *, nodes=1, block_s=0.0, **settings):
         "ROBOTSTXT_OBEY": True,
         "SCHEDULER_PERSIST": True,
     }
-    given |= {"SKITTER_ALLOWED_HOSTS": "127.0.0.1", **settings}
+    given |= {"SKITTER_ALLOW_HOSTS": "127.0.0.1", **settings}
     begun = [cluster.start("runspider", str(file), **given) for _ in range(nodes)]
     assert [node.finish() for node in begun] == ["finished"] * nodes
 

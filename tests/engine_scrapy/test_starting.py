@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 
 from skitter.embedded import start, stop
 from skitter.errors import JobMissing, ServerFull, ServerUnreachable, UsageError
-from skitter.scrapy.node.node import Absence
+from skitter.scrapy.node.housekeeping import Absence
 from skitter.scrapy.refused import end_opening
 
 pytestmark = pytest.mark.timeout(300)

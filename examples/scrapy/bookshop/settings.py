@@ -18,7 +18,7 @@ SCHEDULER_PERSIST = True
 REQUEST_FINGERPRINTER_CLASS = "skitter.scrapy.RequestFingerprinter"
 
 # Nodes do not follow links or messages to private addresses, except of these hosts.
-SKITTER_ALLOWED_HOSTS = ["localhost"]
+SKITTER_ALLOW_HOSTS = ["localhost"]
 
 # --- manners: limits over all nodes together ------------------------------------------------------
 ROBOTSTXT_OBEY = True

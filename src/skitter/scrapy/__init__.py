@@ -21,6 +21,7 @@ settings       A node's options, read once from Scrapy's settings
 spiders        Spiders fed from outside: `redis-cli lpush books:start_urls https://...`
 stats          STATS_CLASS = "skitter.scrapy.RedisStatsCollector"
 utils          Small functions under the names of `scrapy_redis.utils`, for code that uses them
+way_back       For those who go back
 """
 
 from importlib.util import find_spec

@@ -6,6 +6,7 @@ a hint at what to use instead.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+logger = logging.getLogger(__name__)
 DUPEFILTERS = (
     "skitter.scrapy.RFPDupeFilter",
     "skitter.scrapy.dupefilter.RFPDupeFilter",
@@ -140,7 +142,7 @@ OURS = {
     "SKITTER_DIR": ("", "start an embedded server in this directory"),
     "SKITTER_FEED_SCHEMES": ("http, https", "what addresses from a feed may begin with"),
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),
-    "SKITTER_ALLOWED_HOSTS": ("", "exceptions to that: names, with or without a port"),
+    "SKITTER_ALLOW_HOSTS": ("", "exceptions to that: names, with or without a port"),
     "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` of a request may name; `*`: any'),
     "SKITTER_LIMITS_PER": (
         "job",
@@ -159,10 +161,16 @@ OURS = {
 }
 
 
+#: Settings of our own that had another name, and still work.
+RENAMED = {"SKITTER_ALLOWED_HOSTS": "SKITTER_ALLOW_HOSTS"}
+
+
 def check_settings(settings: BaseSettings, spider: str) -> None:
     """Raises UsageError for the first setting that cannot be honoured."""
     for name in settings:
-        if name.startswith("SKITTER_") and name not in OURS:
+        if name in RENAMED:
+            logger.warning("the setting %s is called %s now: rename it.", name, RENAMED[name])
+        elif name.startswith("SKITTER_") and name not in OURS:
             hint = did_you_mean(name, OURS) or f"there are {', '.join(OURS)}."
             if name == "SKITTER_REDIS_URL":
                 hint = "it is a variable of the environment; the setting is REDIS_URL."

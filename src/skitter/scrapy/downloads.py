@@ -26,7 +26,7 @@ from skitter.engine.departures import PATIENCE_AFTER_REDIRECT_S, Gate, TooEarly
 from skitter.engine.verdict import Follow, Retry, judge_response
 from skitter.frontier.delays import Incident
 from skitter.frontier.sites.learned import REDIRECT
-from skitter.frontier.transport.wire import ms
+from skitter.frontier.transport.messages import ms
 from skitter.model import Response
 from skitter.observe.metrics import status_class
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response as ScrapyResponse
 
     from skitter.engine.verdict import Policy
-    from skitter.scrapy.node.mailbox import Entry, Mailbox
+    from skitter.scrapy.node.mailbox import Mailbox, OpenLease
     from skitter.scrapy.node.node import Node
 
 
@@ -75,7 +75,7 @@ class Downloads:
                     raise
             await self._node.wait_for(asyncio.sleep(AGAIN_S))
 
-    def _own_gate(self, entry: Entry) -> Gate | None:
+    def _own_gate(self, entry: OpenLease) -> Gate | None:
         if entry.gate is None:
             entry.gate = self._node.departures.gate(entry.lease)
         return entry.gate
@@ -92,7 +92,7 @@ class Downloads:
             gate.patience_s = PATIENCE_AFTER_REDIRECT_S
         return gate
 
-    def _one_more(self, entry: Entry) -> Gate | None:
+    def _one_more(self, entry: OpenLease) -> Gate | None:
         lease = entry.lease
         if lease.pace is None:
             return None
@@ -122,7 +122,7 @@ def opened(answer: ScrapyResponse, request: scrapy.Request) -> Response:
     )
 
 
-def learn(entry: Entry, answer: Response, policy: Policy, *, proxied: bool) -> None:
+def learn(entry: OpenLease, answer: Response, policy: Policy, *, proxied: bool) -> None:
     """Record the latency, whether the host asked for a rest, and whether this is a block page.
     Called twice, as a response from the downloader may still be compressed."""
     entry.answer, feedback = answer, entry.feedback
@@ -171,7 +171,7 @@ class Exchanges:
         if entry := self._mailbox.active.get(request):
             self._learn(entry, response, request)
 
-    def note_result(self, entry: Entry, result: Any, request: Request) -> None:
+    def note_result(self, entry: OpenLease, result: Any, request: Request) -> None:
         """For `why`. By now a response is decompressed, or it came from a cache."""
         if isinstance(result, HttpResponse) and entry.answer is not None:
             self._learn(entry, result, request)
@@ -182,7 +182,7 @@ class Exchanges:
         else:
             entry.is_returned = isinstance(result.value, TooEarly)
 
-    def _learn(self, entry: Entry, response: HttpResponse, request: Request) -> None:
+    def _learn(self, entry: OpenLease, response: HttpResponse, request: Request) -> None:
         learn(entry, opened(response, request), self._policy, proxied=bool(_route(request)))
 
     def note_failure(self, request: Request, error: Exception) -> None:

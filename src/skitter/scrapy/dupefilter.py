@@ -41,6 +41,7 @@ class RequestFingerprinter:
         return cls(crawler)
 
     def fingerprint(self, request: Request) -> bytes:
+        """Equal bytes for requests of the same page."""
         if (known := self._known.get(request)) is None:
             known = self._known[request] = self._compute(request)
         return known
@@ -88,6 +89,7 @@ class RFPDupeFilter(BaseDupeFilter):
         return self.fingerprint(request).hex()
 
     def fingerprint(self, request: Request) -> bytes:
+        """Equal bytes for equal requests, by the crawler's fingerprinter."""
         found: bytes = self.fingerprinter.fingerprint(request)
         return found
 
@@ -102,6 +104,7 @@ class RFPDupeFilter(BaseDupeFilter):
         return was_seen
 
     def key_of(self, request: Request) -> bytes:
+        """The fingerprint, by `request_fingerprint` if a subclass overrides it."""
         if type(self).request_fingerprint is not RFPDupeFilter.request_fingerprint:
             return self.request_fingerprint(request).encode()
         return self.fingerprint(request)

@@ -1,9 +1,5 @@
 """The only module that touches Scrapy's private names.
 
-Scrapy's download slots with exact limits, leaving configured delays to the frontier.
-
-The only module that touches Scrapy's private names.
-
 Scrapy does not tell a scheduler when a request is finished (callback, children and pipelines) or
 which request a child came from, and it asks for the next request only after an event. A few private
 names, unchanged from Scrapy 2.13 to 2.19, give us all three:
@@ -19,6 +15,9 @@ names, unchanged from Scrapy 2.13 to 2.19, give us all three:
                                            a link that it ignores
     RobotsTxtMiddleware._parse_robots      called with a response and its netloc
     CookiesMiddleware.jars                 its jars by `meta["cookiejar"]`, made on first use
+    scrapy.core.scraper.parallel, parallel_async
+                                           iterate and handle what a callback yields
+    scrapy.middleware.process_chain        2.13: calls one pipeline after the other
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from functools import lru_cache
+from contextvars import Context, copy_context
+from functools import lru_cache, partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,9 @@ from twisted.python.failure import Failure
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from concurrent.futures import Future
+    from types import ModuleType
 
     from scrapy.crawler import Crawler
 
@@ -163,7 +164,9 @@ class ScrapyEngine:
 
     def on_output(self, around: Callable[[Any, Any], Any]) -> None:
         """Handle each result inside the context manager `around(result, request)`. It yields
-        whether to handle it at all: a request that goes back to the queue has no result."""
+        whether to handle it at all: a request that goes back to the queue has no result. All that
+        comes of the result is handled in the `contextvars` context of `around`."""
+        _keep_contexts()
         handle = self._engine._handle_downloader_output
 
         def handled(result: Any, request: Any) -> Any:
@@ -307,6 +310,68 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 
         return await deferToThread(work)
     return await asyncio.to_thread(work)
+
+
+def _keep_contexts() -> None:
+    """Twisted's timers and Deferreds call in whatever context fired them: another page's, or none.
+    Scrapy iterates what a callback yields on such timers, in 2.13 always and later with a reactor
+    that is not asyncio's; 2.13 calls pipelines from Deferreds."""
+    from scrapy import middleware
+    from scrapy.core import scraper
+
+    _replace(scraper, "parallel", _in_parallel(_iterated))
+    _replace(scraper, "parallel_async", _in_parallel(_awaited))
+    if hasattr(middleware, "process_chain"):
+        _replace(middleware, "process_chain", _in_a_chain)
+
+
+def _replace(module: ModuleType, name: str, around: Callable[[Any], Any]) -> None:
+    found = getattr(module, name, None)
+    if found is None:
+        raise EngineUnknown(f"{module.__name__}.{name}")
+    if found.__module__ != __name__:  # each spider of a process comes here
+        setattr(module, name, around(found))
+
+
+def _in_parallel(iterated: Callable[[Any, Context], Any]) -> Callable[[Any], Any]:
+    def around(parallel: Callable[..., Any]) -> Callable[..., Any]:
+        def in_context(outputs: Any, count: int, handle: Any, *rest: Any, **named: Any) -> Any:
+            page = copy_context()
+
+            def handled(output: Any, *rest: Any, **named: Any) -> Any:
+                return page.copy().run(handle, output, *rest, **named)
+
+            return parallel(iterated(outputs, page), count, handled, *rest, **named)
+
+        return in_context
+
+    return around
+
+
+def _iterated(outputs: Iterable[Any], page: Context) -> Iterator[Any]:
+    outputs, end = iter(outputs), object()
+    while (output := page.run(next, outputs, end)) is not end:
+        yield output
+
+
+async def _awaited(outputs: AsyncIterator[Any], page: Context) -> AsyncIterator[Any]:
+    _enter(page)
+    async for output in outputs:
+        yield output
+        _enter(page)  # Scrapy awaits each output in a task of its own
+
+
+def _enter(page: Context) -> None:
+    for variable, value in page.items():
+        variable.set(value)
+
+
+def _in_a_chain(process_chain: Callable[..., Any]) -> Callable[..., Any]:
+    def in_context(steps: Iterable[Any], given: Any, *rest: Any, **named: Any) -> Any:
+        page = copy_context()
+        return process_chain([partial(page.run, step) for step in steps], given, *rest, **named)
+
+    return in_context
 
 
 def _share_robots(middleware: Any) -> None:

@@ -32,7 +32,7 @@ from skitter.fetch.http.guard import (
     refusal_of_name,
 )
 from skitter.redact import redact
-from skitter.scrapy.node.mailbox import Entry
+from skitter.scrapy.node.mailbox import OpenLease
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -55,7 +55,10 @@ class GuardMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         settings = crawler.settings
-        self._allowed = frozenset(settings.getlist("SKITTER_ALLOWED_HOSTS"))
+        name = "SKITTER_ALLOW_HOSTS"
+        if not settings.getpriority(name):  # nobody has set it: compatibility.RENAMED
+            name = "SKITTER_ALLOWED_HOSTS"
+        self._allowed = frozenset(settings.getlist(name))
         self._seeds: set[str] = set()
         self.guard = Guard(self._allowed)
         twisted = settings.getbool("TWISTED_REACTOR_ENABLED", default=True)
@@ -256,7 +259,7 @@ def _read(url: str) -> Authority:
 
 def _refused(url: str, whom: Authority, reason: str) -> AddressRefused:
     word = whom.host_port
-    return AddressRefused(url, f"{reason}: to allow it, add {word!r} to SKITTER_ALLOWED_HOSTS")
+    return AddressRefused(url, f"{reason}: to allow it, add {word!r} to SKITTER_ALLOW_HOSTS")
 
 
 #: Strict, since Scrapy and urllib disagree about where the host is in `http://a?@b`.
@@ -296,7 +299,7 @@ def without_chosen(request: Request, origin: object) -> Request:
     """The request without a proxy that a middleware chose for the page it is from, as retries,
     redirects and `meta=response.meta` have it: the middleware chooses again. Nor with the proxy's
     password, which Scrapy moves to a header: without that proxy, the site would get it."""
-    chosen = origin.proxy if isinstance(origin, Entry) else None
+    chosen = origin.proxy if isinstance(origin, OpenLease) else None
     if not chosen or request.meta.get("proxy") != chosen:
         return request
     stored = request.replace(

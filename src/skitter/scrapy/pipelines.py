@@ -17,7 +17,7 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from skitter.errors import TooBig, UsageError
 from skitter.frontier.completions import MAX_ITEM_BYTES
-from skitter.frontier.transport.wire import NOT_PLAIN, encode
+from skitter.frontier.transport.messages import NOT_PLAIN, encode
 from skitter.scrapy.compatibility import PIPELINE, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.internals import in_thread

@@ -45,10 +45,10 @@ from twisted.python.failure import Failure
 from skitter.errors import SkitterError
 from skitter.fetch.robots import product_token
 from skitter.frontier.completions import MAX_ITEM_BYTES
-from skitter.frontier.feed import Refusal
+from skitter.frontier.feed import ExcludedLink
 from skitter.frontier.items import RejectedItem
-from skitter.frontier.transport.wire import NOT_PLAIN, cut, encode
-from skitter.scrapy.node.mailbox import ORIGIN, Entry, Ignored, RobotsFile
+from skitter.frontier.transport.messages import NOT_PLAIN, cut, encode
+from skitter.scrapy.node.mailbox import ORIGIN, Ignored, OpenLease, RobotsFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -228,9 +228,9 @@ class IgnoredRequests:
     def note_link(self, request: Request, by: Any, said: str) -> None:
         """A link that never reaches the scheduler."""
         origin = ORIGIN.get()
-        self._note(request, by, said, origin.lease.url if isinstance(origin, Entry) else "")
+        self._note(request, by, said, origin.lease.url if isinstance(origin, OpenLease) else "")
 
-    def note_page(self, entry: Entry, result: Any, request: Request) -> None:
+    def note_page(self, entry: OpenLease, result: Any, request: Request) -> None:
         """A leased page that was not fetched."""
         if isinstance(result, Failure) and isinstance(result.value, IgnoreRequest):
             middlewares = self._crawler.engine.downloader.middleware.middlewares
@@ -241,7 +241,7 @@ class IgnoredRequests:
         """Pages of a site share most of their refused links: report each once."""
         if request.url not in self._mailbox.refused:
             kind, reason = self._why(request, by, said)
-            self._put(Ignored(request.url, Refusal(kind, reason, found_on)))
+            self._put(Ignored(request.url, ExcludedLink(kind, reason, found_on)))
 
     def _why(self, request: Request, by: Any, said: str) -> tuple[str, str]:
         if isinstance(by, RobotsTxtMiddleware):

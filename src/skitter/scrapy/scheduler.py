@@ -21,8 +21,8 @@ from twisted.internet.defer import Deferred
 from skitter.engine.leases import is_suspect
 from skitter.engine.verdict import Policy
 from skitter.errors import SkitterError, UsageError
-from skitter.frontier.offers import Offer, offer
-from skitter.frontier.transport.wire import NOT_PLAIN
+from skitter.frontier.requests import Offer, offer
+from skitter.frontier.transport.messages import NOT_PLAIN
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.downloads import Downloads, Exchanges
@@ -32,7 +32,6 @@ from skitter.scrapy.node.cookies import SharedCookies
 from skitter.scrapy.node.mailbox import (
     ORIGIN,
     EngineCalls,
-    Entry,
     FailedItem,
     FeedBatch,
     Link,
@@ -40,6 +39,7 @@ from skitter.scrapy.node.mailbox import (
     LooseItems,
     LooseLinks,
     Mailbox,
+    OpenLease,
     Unsent,
 )
 from skitter.scrapy.node.node import Node
@@ -226,7 +226,7 @@ class Scheduler:
             self.guard.allow_seed(request.url)
         key = self.df.key_of(request) if self._filters and not request.dont_filter else b""
         origin = ORIGIN.get()
-        page = origin if isinstance(origin, Entry) and not origin.is_over else None
+        page = origin if isinstance(origin, OpenLease) and not origin.is_over else None
         if key and (key in self.mailbox.memory or (page and key in page.keys)):
             self.df.log(request, self.spider)
             self._stats("dupefilter/filtered")
@@ -284,7 +284,7 @@ class Scheduler:
     # --- outgoing requests ------------------------------------------------------------------------
 
     def _open_lease(self, lease: Lease) -> Request | None:
-        entry = Entry(lease, time.monotonic())
+        entry = OpenLease(lease, time.monotonic())
         try:
             request = self.codec.unpack(lease.request)
         except Exception as error:  # a user-defined class may raise anything
@@ -326,7 +326,7 @@ class Scheduler:
     def _callback_failed(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
         entry = self.mailbox.active.get(request) if request is not None else None
-        if entry is None and isinstance(origin := ORIGIN.get(), Entry):
+        if entry is None and isinstance(origin := ORIGIN.get(), OpenLease):
             entry = origin
         if entry is not None:
             entry.error = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
@@ -334,13 +334,13 @@ class Scheduler:
     def _pipeline_failed(self, item: Any, response: Any, failure: Failure) -> None:
         """Reject the item only: the page is done, and fetching it again would not help."""
         origin = ORIGIN.get()
-        url = origin.lease.url if isinstance(origin, Entry) else getattr(response, "url", "")
+        url = origin.lease.url if isinstance(origin, OpenLease) else getattr(response, "url", "")
         self._stats("skitter/items_rejected")
         self._put(FailedItem(rejected_item(item, url=url, error=failure.value)))
 
     def _item_scraped(self) -> None:
         self.mailbox.scraped += not self.mailbox.is_streamed
-        if isinstance(origin := ORIGIN.get(), Entry):
+        if isinstance(origin := ORIGIN.get(), OpenLease):
             origin.found += 1
 
     def _finish(self, request: Request) -> None:
@@ -348,7 +348,7 @@ class Scheduler:
         if entry := self.mailbox.active.pop(request, None):
             self._end(entry)
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, entry: OpenLease) -> None:
         entry.is_over = True
         if entry.unasked and entry.is_barren and not entry.error:
             entry.error = f"{entry.unasked}: neither a request nor an item came of it"
@@ -402,7 +402,7 @@ class Scheduler:
     def push_item(self, key: str, item: bytes) -> None:
         """Push an item to a list, in one step with the completion of its page, if any."""
         origin = ORIGIN.get()
-        if isinstance(origin, Entry) and not origin.is_over:
+        if isinstance(origin, OpenLease) and not origin.is_over:
             origin.add_push(key, item)
         else:
             self._put(LooseItems([(key, item)]))
@@ -411,7 +411,7 @@ class Scheduler:
         """Add an item to the job's stream when its page completes. False: it has no page."""
         self.mailbox.is_streamed = True
         origin = ORIGIN.get()
-        if isinstance(origin, Entry) and not origin.is_over:
+        if isinstance(origin, OpenLease) and not origin.is_over:
             origin.add_item(item, size_bytes)
             return True
         return False

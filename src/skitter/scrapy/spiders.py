@@ -169,6 +169,7 @@ class RedisMixin:
         return pop(redis_key, batch_size)
 
     def pop_list_queue(self, redis_key: str, batch_size: int) -> list[bytes]:
+        """The oldest ones."""
         return self.server.lpop(redis_key, batch_size) or []
 
     def pop_priority_queue(self, redis_key: str, batch_size: int) -> list[bytes]:
@@ -238,7 +239,7 @@ class RedisSpider(RedisMixin, Spider):
 
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):
-    """The same, with rules."""
+    """A `CrawlSpider`, with rules, that is fed from outside and runs until stopped."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _check_rules(type(self))

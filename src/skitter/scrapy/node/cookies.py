@@ -20,7 +20,7 @@ from skitter.fetch.session import MAX_COOKIES, Cookie
 from skitter.frontier.completions import MAX_LINK_BYTES, MAX_LINKS
 from skitter.frontier.sites.sessions import Wanted, note_sessions, open_sessions
 from skitter.model import SessionNews
-from skitter.scrapy.node.mailbox import ORIGIN, Entry, LooseCookies, Settled, Stored
+from skitter.scrapy.node.mailbox import ORIGIN, LooseCookies, OpenLease, Settled, Stored
 from skitter.scrapy.requests.codec import jar_name
 from skitter.settings import SessionPool
 
@@ -95,10 +95,10 @@ class SharedCookies:
             oldest = next(iter(kept.values()))
             jar.clear(oldest.domain, oldest.path, oldest.name)
 
-    def _owner(self, request: ScrapyRequest | None) -> Entry | None:
+    def _owner(self, request: ScrapyRequest | None) -> OpenLease | None:
         entry = self._mailbox.active.get(request) if request else None
         origin = entry or ORIGIN.get()
-        return origin if isinstance(origin, Entry) and not origin.is_over else None
+        return origin if isinstance(origin, OpenLease) and not origin.is_over else None
 
     def refresh(self) -> None:
         """Read what the node's thread has put down, in that order."""
@@ -282,7 +282,9 @@ class SharedSessions:
             if one.fields:
                 self._mailbox.cookies.append(Stored(name, one.fields))
 
-    def ahead(self, entries: Iterable[Entry], loose: Iterable[LooseCookies]) -> list[SessionNews]:
+    def ahead(
+        self, entries: Iterable[OpenLease], loose: Iterable[LooseCookies]
+    ) -> list[SessionNews]:
         """What has to be there before links are sent. The rest is sent as these leases end."""
         news = [_news(one.name, one.changes) for one in loose]
         for entry in entries:
@@ -299,7 +301,7 @@ class SharedSessions:
         for one in news:
             self._settle(one)
 
-    def settle(self, entry: Entry, *, is_kept: bool) -> None:
+    def settle(self, entry: OpenLease, *, is_kept: bool) -> None:
         """The lease has ended. If that was too late, its cookies do not count."""
         if (news := entry.feedback.session) is not None:
             self._settle(news)
@@ -311,7 +313,7 @@ class SharedSessions:
         changes |= dict.fromkeys(news.gone)
         self._mailbox.cookies.append(Settled(news.name, changes))
 
-    def _is_early(self, entry: Entry, name: str) -> bool:
+    def _is_early(self, entry: OpenLease, name: str) -> bool:
         """Whether some of its links may be fetched before its lease has ended."""
         links, shard_of = entry.links, self._frontier.layout.shard_of
         home = shard_of(_site(name))

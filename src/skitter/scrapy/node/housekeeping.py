@@ -2,6 +2,8 @@
 
 The job that nodes share: opened by the first, removed by the last unless it persists.
 
+A server that is away: how often to say so, and how long a node that starts waits for it.
+
 What a node does besides its pump: extend leases, reclaim from dead nodes, send stats.
 """
 
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.engine.leases import extend, find_dead, reclaim
-from skitter.errors import JobMissing, SkitterError
+from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.control import set_slot
 from skitter.frontier.feed import take_feed
 from skitter.frontier.items import count
@@ -25,7 +27,7 @@ from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.frontier.records.drivers import read_run, start_run
 from skitter.frontier.workers import ask_for_spare, heartbeats, live_workers
 from skitter.observe.report import some
-from skitter.scrapy.node.prefetch import QUIET_S, is_done, pause_s
+from skitter.scrapy.node.prefetch import LONGEST_S, QUIET_S, RARE_S, is_done, pause_s
 from skitter.scrapy.settings import MAX_IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -137,6 +139,45 @@ async def _flush(server: Server, job: str) -> None:
         await purge_job(old)
 
 
+#: It is said at once, and again after pauses that double from the first to the last of these.
+FIRST_S, LAST_S = 5.0, 300.0
+
+
+@dataclass(slots=True)
+class Absence:
+    """Pure: time is an argument, in seconds."""
+
+    start_s: float  # how long a node that starts waits
+    pause_s: float = 0.0  # 0: nothing is away
+    say_at: float = 0.0
+    give_up_at: float | None = None
+
+    def is_news(self, now: float) -> bool:
+        """Whether to say it, at this time or again."""
+        if self.pause_s and now < self.say_at:
+            return False
+        self.pause_s = min(LAST_S, self.pause_s * 2) or FIRST_S
+        self.say_at = now + self.pause_s
+        return True
+
+    def end(self) -> bool:
+        """Whether there was one."""
+        was_away, self.pause_s = self.pause_s > 0, 0.0
+        return was_away
+
+    def check(self, error: SkitterError, now: float) -> None:
+        """Raises it, with what to do, when a node that starts has waited long enough."""
+        if not isinstance(error, ServerUnreachable):
+            return
+        if self.give_up_at is None:
+            self.give_up_at = now + self.start_s
+        if now >= self.give_up_at:
+            raise ServerUnreachable(
+                f"{error} The node has waited {self.start_s:g} s for it and stops: correct "
+                "REDIS_URL (or REDIS_HOST, REDIS_PORT), start the server, or raise SKITTER_START_S."
+            ) from None
+
+
 TICK_S, SLOW_S = 0.5, 1.0
 
 
@@ -180,7 +221,7 @@ class Housekeeping:
                 self.engine.call(self.calls.send_ahead)
             for chore in chores:
                 await self.attempt(chore)
-            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=4.0))
+            await wait_until_set(stop, pause_s(TICK_S, self.mailbox.idle_s, longest_s=LONGEST_S))
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> bool:
         """Whether it succeeded. If the server or the job is gone, the pump reports it."""
@@ -216,7 +257,7 @@ class Housekeeping:
     async def look_after_others(self) -> None:
         if self.mailbox.idle_s > QUIET_S and time.monotonic() < self._look_at:
             return
-        self._look_at = time.monotonic() + 2 * QUIET_S
+        self._look_at = time.monotonic() + RARE_S
         # Including nodes that died long before this one started.
         dead = await dead_nodes(self.frontier, await heartbeats(self.frontier))
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from scrapy import Request as ScrapyRequest
 
     from skitter.engine.departures import Gate
-    from skitter.frontier.feed import Messages, Refusal
+    from skitter.frontier.feed import ExcludedLink, Messages
     from skitter.frontier.identities import Identify
     from skitter.frontier.items import RejectedItem
-    from skitter.frontier.offers import Offer
+    from skitter.frontier.requests import Offer
     from skitter.model import Lease, Response
     from skitter.observe.metrics import Exchange
 
@@ -45,7 +45,7 @@ class Link:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class OpenLease:
     """A lease in progress and its results so far. Only the engine's thread changes it."""
 
     lease: Lease
@@ -158,7 +158,7 @@ class Ignored:
     """A request that a middleware ignored."""
 
     url: str
-    why: Refusal
+    why: ExcludedLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +171,10 @@ class RobotsFile:
 
 
 Loose = LooseLinks | LooseItems | LooseCookies
-Parcel = Entry | FeedBatch | Loose | Unsent | FailedItem | Ignored | RobotsFile
+Parcel = OpenLease | FeedBatch | Loose | Unsent | FailedItem | Ignored | RobotsFile
 
 #: Owner of the requests and items produced now: Scrapy handles each page in its own context.
-ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
+ORIGIN: ContextVar[OpenLease | FeedBatch | None] = ContextVar("skitter_origin", default=None)
 
 
 class Stored(NamedTuple):
@@ -197,7 +197,9 @@ class Mailbox:
 
     ready: deque[Lease] = field(default_factory=deque)  # for the engine
     outbox: Outbox[Parcel] = field(default_factory=Outbox)
-    active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # written by the engine only
+    active: dict[ScrapyRequest, OpenLease] = field(
+        default_factory=dict
+    )  # written by the engine only
     #: What the downloader did: exchange, bytes, and milliseconds if known.
     exchanges: deque[tuple[Exchange, int, float | None]] = field(
         default_factory=lambda: deque(maxlen=MAX_EXCHANGES)
@@ -226,20 +228,20 @@ class Mailbox:
     is_streamed: bool = False
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[OpenLease]:
         """A copy of the active entries, for the node's thread."""
         return list(self.active.values())
 
     @property
     def held(self) -> list[Lease]:
         """Every lease that this node must extend."""
-        over = [one for one in self.outbox.waiting if isinstance(one, Entry)]
+        over = [one for one in self.outbox.waiting if isinstance(one, OpenLease)]
         return [one.lease for one in over + self.entries] + list(self.ready)
 
     @property
     def is_working(self) -> bool:
         """A page is in progress, or its results are not delivered yet."""
-        return bool(self.active) or any(isinstance(one, Entry) for one in self.outbox.waiting)
+        return bool(self.active) or any(isinstance(one, OpenLease) for one in self.outbox.waiting)
 
     @property
     def runs_low(self) -> bool:

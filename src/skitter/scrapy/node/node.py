@@ -1,9 +1,5 @@
 """A node: the frontier's side of a Scrapy process, on a thread with its own event loop.
 
-A server that is away: how often to say so, and how long a node that starts waits for it.
-
-A node: the frontier's side of a Scrapy process, on a thread with its own event loop.
-
 Scrapy's scheduler must not block, and Redis may be far away: the engine's thread only reads and
 writes a `Mailbox`, and this thread does the rest, in batches. It keeps running when a callback
 blocks the engine, so leases are extended; while the server is down it waits, and nothing in the
@@ -17,7 +13,6 @@ import logging
 import threading
 import time
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +20,9 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.engine.departures import Departures
-from skitter.engine.pulse import Pulse, cancel_all
+from skitter.engine.pulse import BEAT_S, Pulse, cancel_all
 from skitter.engine.watchdog import Watchdog
-from skitter.errors import JobMissing, ServerUnreachable, SkitterError
+from skitter.errors import JobMissing, SkitterError
 from skitter.fetch.http.guard import Resolver
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.identities import SCRAPY_REDIS, scrapy_redis_identity
@@ -39,14 +34,15 @@ from skitter.observe.report import some
 from skitter.scrapy.internals import heard
 from skitter.scrapy.node.housekeeping import (
     KIND,
+    Absence,
     Housekeeping,
     join_run,
     open_shared,
     remove_if_last,
     wait_until_set,
 )
-from skitter.scrapy.node.prefetch import IDLE_S, FeedReader, Prefetch
-from skitter.scrapy.node.sender import Delivery
+from skitter.scrapy.node.prefetch import IDLE_S, FeedReader, Prefetch, pause_s
+from skitter.scrapy.node.sender import ResultSender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -59,50 +55,13 @@ if TYPE_CHECKING:
     from skitter.scrapy.settings import NodeOptions
 
 
-#: It is said at once, and again after pauses that double from the first to the last of these.
-FIRST_S, LAST_S = 5.0, 300.0
-
-
-@dataclass(slots=True)
-class Absence:
-    """Pure: time is an argument, in seconds."""
-
-    start_s: float  # how long a node that starts waits
-    pause_s: float = 0.0  # 0: nothing is away
-    say_at: float = 0.0
-    give_up_at: float | None = None
-
-    def is_news(self, now: float) -> bool:
-        """Whether to say it, at this time or again."""
-        if self.pause_s and now < self.say_at:
-            return False
-        self.pause_s = min(LAST_S, self.pause_s * 2) or FIRST_S
-        self.say_at = now + self.pause_s
-        return True
-
-    def end(self) -> bool:
-        """Whether there was one."""
-        was_away, self.pause_s = self.pause_s > 0, 0.0
-        return was_away
-
-    def check(self, error: SkitterError, now: float) -> None:
-        """Raises it, with what to do, when a node that starts has waited long enough."""
-        if not isinstance(error, ServerUnreachable):
-            return
-        if self.give_up_at is None:
-            self.give_up_at = now + self.start_s
-        if now >= self.give_up_at:
-            raise ServerUnreachable(
-                f"{error} The node has waited {self.start_s:g} s for it and stops: correct "
-                "REDIS_URL (or REDIS_HOST, REDIS_PORT), start the server, or raise SKITTER_START_S."
-            ) from None
-
-
 logger = logging.getLogger("skitter.scrapy")
 
 MANY = 50  # results to send without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
 AWAY_S = 1.0
+CONNECTIONS = 2  # one waits for messages
+LONGEST_BEAT_S = 6.0  # others believe in a node for 15 s
 LAST_TICK_S, CLOSE_S = 3.0, 30.0
 GIVE_UP_S = LAST_TICK_S + CLOSE_S + 5  # after this, Scrapy stops waiting for this thread
 
@@ -113,7 +72,7 @@ class Node:
     frontier: Frontier
     departures: Departures
     prefetch: Prefetch
-    delivery: Delivery
+    delivery: ResultSender
     housekeeping: Housekeeping
     pulse: Pulse
 
@@ -224,6 +183,7 @@ class Node:
             await wait_until_set(self._stop, AWAY_S)
 
     async def _join(self, server: Server) -> None:
+        server.use_at_most(CONNECTIONS)
         frontier = self.frontier = await open_shared(server, self.options)
         memory = self.mailbox.memory
         memory.epoch, memory.keeps_depths = lambda: frontier.epoch, lambda: frontier.keeps_depths
@@ -234,7 +194,7 @@ class Node:
         self.mailbox.is_adopted = await is_adopted(self.frontier)
         await self._tell_how_pages_are_identified()
         self.departures = Departures(frontier, Resolver())
-        self.delivery = Delivery(
+        self.delivery = ResultSender(
             frontier,
             self.mailbox,
             self.options,
@@ -260,6 +220,7 @@ class Node:
             logbook=self.logbook,
             vitals=self._vitals,
             also=self.delivery.report,
+            pause_s=lambda: pause_s(BEAT_S, self.mailbox.idle_s, longest_s=LONGEST_BEAT_S),
         )
         # In this order, before leasing: heartbeats decide whether the spare is granted or revoked.
         await self.pulse.beat()
@@ -389,6 +350,7 @@ class Node:
         self.say("info", f"scrapy node stopped ({self._reason})")
         await self.housekeeping.attempt(self.housekeeping.send_statistics)
         await self.housekeeping.attempt(self.housekeeping.count_items)
+        self.mailbox.idle_s = 0.0  # its last figures are sent, however long it was idle
         await self.pulse.end()
         if self._reason == "finished" and self.feed is None:
             self.is_futile = await self._is_futile()

@@ -11,13 +11,14 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from skitter.engine.leases import exclude, is_suspect
 from skitter.errors import SkitterError
 from skitter.frontier.feed import Messages, has_messages, take_batch
+from skitter.frontier.records.drivers import signs_of_work
 from skitter.model import Completion, Failure, Lease, State
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 
 
 IDLE_S = 0.25
-LONGEST_S = 4.0
+LONGEST_S = 6.0
+SURE_S = 60.0  # look properly at least this often
 YEAR_S = 365 * 86_400.0
 QUIET_S = 5.0  # when nothing has happened for so long, chores can wait
+RARE_S = 30.0  # for how long
 
 
 def pause_s(usual_s: float, idle_s: float, *, longest_s: float) -> float:
@@ -69,6 +72,9 @@ class Prefetch:
         self.is_cancelled = False
         self.is_drained = False  # nothing was queued when we last looked
         self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
+        self._is_left_none = False  # for any node, as of the last look
+        self._signs: Any = None  # that nothing has come since a look that found nothing
+        self._look_at = 0.0
 
     async def take(self) -> tuple[bool, float]:
         """Whether to wake the engine, and how long to rest if nothing happens."""
@@ -78,6 +84,9 @@ class Prefetch:
         if room < 1 or (room < self.options.concurrency // 4 and self.mailbox.held):
             return False, IDLE_S
         version = self.mailbox.version
+        signs = await self._read_signs()
+        if signs is not None and signs == self._signs and time.monotonic() < self._look_at:
+            return self._note_idle(version), self._rest_s(IDLE_S)
         leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
         self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
@@ -93,8 +102,17 @@ class Prefetch:
         news = bool(leased.leases) or (
             not self.is_cancelled and await self._see_whether_it_is_over(version)
         )
+        nothing = not leased.leases and leased.again_in_s is None and self._is_left_none
+        self._signs, self._look_at = signs if nothing else None, time.monotonic() + SURE_S
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
-        return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
+        return news, self._rest_s(min(IDLE_S, again_in_s))
+
+    def _rest_s(self, usual_s: float) -> float:
+        return pause_s(usual_s, self.mailbox.idle_s, longest_s=LONGEST_S)
+
+    async def _read_signs(self) -> Any:
+        """What tells that there may be something to lease, once the whole cluster is idle."""
+        return None if self.mailbox.idle_s < QUIET_S else await signs_of_work(self.frontier)
 
     async def _without_excluded(self, leases: Sequence[Lease]) -> list[Lease]:
         """Set aside what the operator has excluded: Scrapy's engine does not check."""
@@ -167,18 +185,25 @@ class Prefetch:
             return False
         stats = await self.frontier.stats()
         picture = stats.seen, stats.done, stats.leased
-        nothing_left = is_done(stats)
-        if picture != self._picture or not nothing_left:
+        self._is_left_none = is_done(stats)
+        if picture != self._picture or not self._is_left_none:
             self._picture = picture
             self.note_life()
         self.is_drained = not (stats.pending or stats.delayed)
+        return self._note_idle(version)
+
+    def _note_idle(self, version: int) -> bool:
+        """Whether it has been idle for long enough to be over."""
+        mailbox = self.mailbox
         mailbox.idle_s = time.monotonic() - self._moved_at
-        over = nothing_left and mailbox.idle_s >= self.options.linger_s and mailbox.is_quiet
+        is_late = mailbox.idle_s >= self.options.linger_s
+        over = self._is_left_none and is_late and mailbox.is_quiet
         mailbox.finished_at = version if over else -1
         return over
 
 
 FEED_S, LOOK_S, UNREADABLE_S, ROOM_S, BLOCK_S = 0.2, 5.0, 2.0, 0.05, 2.0
+LONGEST_BLOCK_S = 8.0
 PATIENT_S = 5.0
 
 
@@ -259,8 +284,11 @@ class FeedReader:
             return
         server = self.frontier.server
         try:
-            found = await server.command("BLMOVE", key, key, "LEFT", "LEFT", BLOCK_S)
-            self._is_news, self._has_waited = found is not None, True
+            longest_s = pause_s(BLOCK_S, self.mailbox.idle_s, longest_s=LONGEST_BLOCK_S)
+            found = await server.command("BLMOVE", key, key, "LEFT", "LEFT", longest_s)
+            kind = b"list" if found is not None else await server.command("TYPE", key)
+            self._is_news, self._has_waited = kind != b"none", True
+            self._blocks = kind in (b"list", b"none")  # others do not end the wait
         except SkitterError as error:  # no list, or no right to do that
             self._blocks = error.retryable
             await asyncio.sleep(FEED_S)
@@ -274,9 +302,7 @@ class FeedReader:
         try:
             if now > self._look_at or await self._has_news():
                 batch = await take_batch(self.frontier, keys, limit=self.options.batch_size)
-                self._look_at = now + LOOK_S
-                if batch and self._has_waited and not self._is_news:
-                    self._blocks = False  # not a list: waiting did not tell of it
+                self._look_at = now + pause_s(LOOK_S, self.mailbox.idle_s, longest_s=5 * LOOK_S)
         except SkitterError as error:
             if not error.retryable:  # otherwise the server is down, which the pump reports
                 self.on_problem(str(error))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skitter.crawl.loading import keep_rejected
+from skitter.crawl.job_loader import keep_rejected
 from skitter.engine.outbox import Batch, send_each
 from skitter.engine.pulse import Figures, FoundItems
 from skitter.errors import BadURL, ServerFull
@@ -21,24 +21,24 @@ from skitter.model import Added, Completion, Ended, Failure
 from skitter.observe.report import some
 from skitter.scrapy.node.cookies import SharedSessions
 from skitter.scrapy.node.mailbox import (
-    Entry,
     FailedItem,
     FeedBatch,
     Ignored,
     LooseCookies,
     LooseItems,
     LooseLinks,
+    OpenLease,
     RobotsFile,
     Unsent,
 )
-from skitter.scrapy.node.prefetch import QUIET_S
+from skitter.scrapy.node.prefetch import QUIET_S, RARE_S
 from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from skitter.engine.departures import Departures
-    from skitter.frontier.feed import Refusal
+    from skitter.frontier.feed import ExcludedLink
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.node.mailbox import Link, Mailbox, Parcel
     from skitter.scrapy.settings import NodeOptions
@@ -47,7 +47,7 @@ T = TypeVar("T")
 AT_ONCE = 200
 
 
-class Delivery:
+class ResultSender:
     """Empties the outbox. `say` takes a level and a text; `on_duplicates` gets the requests that
     the frontier already had."""
 
@@ -74,7 +74,7 @@ class Delivery:
         now = time.monotonic()
         if self.mailbox.idle_s > QUIET_S and now < self._report_at:
             return
-        self._report_at = now + 2 * QUIET_S
+        self._report_at = now + RARE_S
         await self.quality.send(frontier)
         exchanges = self.mailbox.exchanges
         for _ in range(len(exchanges)):
@@ -89,7 +89,7 @@ class Delivery:
         await self.mailbox.outbox.flush(self._pack)
 
     def _pack(self, parcels: list[Parcel]) -> Batch:
-        entries = _of(Entry, parcels)
+        entries = _of(OpenLease, parcels)
         early = [one.lease for one in entries if one.is_returned]
         ended = [one for one in entries if not one.is_returned]
         failed = [one for one in ended if one.error]
@@ -118,10 +118,10 @@ class Delivery:
         ]
         return Batch(len(parcels), [partial(send, what) for send, what in work if what])
 
-    def _completions(self, entries: list[Entry]) -> list[tuple[Callable[[Any], Any], Any]]:
+    def _completions(self, entries: list[OpenLease]) -> list[tuple[Callable[[Any], Any], Any]]:
         """Links, items and completion are one step. Items for several lists go first."""
-        groups: dict[str, list[Entry]] = {}
-        light: list[Entry] = []
+        groups: dict[str, list[OpenLease]] = {}
+        light: list[OpenLease] = []
         for one in entries:
             is_light = not one.pushes and not one.items
             (light if is_light else groups.setdefault(self._list_of(one), [])).append(one)
@@ -133,7 +133,7 @@ class Delivery:
             *((partial(self._complete_each, items_to=key), one) for key, one in groups.items()),
         ]
 
-    def _list_of(self, entry: Entry) -> str:
+    def _list_of(self, entry: OpenLease) -> str:
         """The one list that all items of a page go to; empty if there is no such list."""
         keys = {key for key, _ in entry.pushes}
         return "" if len(keys) != 1 or entry.items or self._in_cluster else keys.pop()
@@ -165,7 +165,7 @@ class Delivery:
         await bury_messages(self.frontier, texts, origin="unsent")
         self.errors += len(refused)
 
-    async def _refuse_links(self, refused: dict[str, Refusal]) -> None:
+    async def _refuse_links(self, refused: dict[str, ExcludedLink]) -> None:
         epoch = self.frontier.epoch
         await record_refusals(self.frontier, refused)
         self.mailbox.refused.add([(url, 0) for url in refused], epoch=epoch)
@@ -194,10 +194,10 @@ class Delivery:
                 items = [item for at, item in some if at == key]
                 await self.frontier.server.command("RPUSH", key, *items)
 
-    async def _put_items(self, entry: Entry) -> None:
+    async def _put_items(self, entry: OpenLease) -> None:
         await put_items(self.frontier, entry.lease, entry.items)
 
-    async def _put_more_items(self, entry: Entry) -> None:
+    async def _put_more_items(self, entry: OpenLease) -> None:
         """Numbered on from the others, so that loaders recognize items of a repeated page."""
         await put_items(self.frontier, entry.lease, entry.more_items, first=len(entry.items))
 
@@ -207,7 +207,7 @@ class Delivery:
 
     # --- pages ------------------------------------------------------------------------------------
 
-    async def _bury(self, entries: Sequence[Entry]) -> None:
+    async def _bury(self, entries: Sequence[OpenLease]) -> None:
         failures = [
             Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
         ]
@@ -219,22 +219,22 @@ class Delivery:
         for failure in failures:
             self.say("warning", f"{failure.lease.url} became a dead letter: {failure.error}")
 
-    async def _count_blocked(self, entries: Sequence[Entry]) -> None:
+    async def _count_blocked(self, entries: Sequence[OpenLease]) -> None:
         await count(self.frontier, blocked=len(entries))
         self.figures.count("blocked", len(entries))
         for one in entries:
             self.quality.add_blocked(one.lease.request.handler)
             self.say("warning", f"{one.lease.url}: {one.blocked}")
 
-    async def _complete_each(self, entries: list[Entry], *, items_to: str) -> None:
+    async def _complete_each(self, entries: list[OpenLease], *, items_to: str) -> None:
         await send_each(entries, partial(self._complete, items_to=items_to), self._refuse)
 
-    async def _refuse(self, entry: Entry, error: Exception) -> None:
+    async def _refuse(self, entry: OpenLease, error: Exception) -> None:
         """The server refused it: bury this page, complete the others."""
         entry.error = f"its results cannot be stored: {error}"
         await self._bury([entry])
 
-    async def _complete(self, entries: Sequence[Entry], *, items_to: str) -> None:
+    async def _complete(self, entries: Sequence[OpenLease], *, items_to: str) -> None:
         sealed = [
             seal_offers(
                 Completion(
@@ -265,7 +265,7 @@ class Delivery:
         if late := len(entries) - len(done):
             self.say("warning", f"{some(late, 'page')} finished too late: other nodes took over")
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: OpenLease) -> None:
         """Items for a list are already bytes; an item sent both ways counts once."""
         items = [*entry.items, *entry.more_items]
         pushed = 0 if items else len(entry.pushes) + len(entry.more_pushes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -17,20 +17,21 @@ import msgspec
 from skitter.errors import FrontierError, UsageError
 from skitter.frontier.adoption import members_of, rename
 from skitter.frontier.feed import bury_messages
-from skitter.frontier.identities import SCRAPY_REDIS, scrapy_redis_identity
+from skitter.frontier.identities import SCRAPY_REDIS, identity_by
 from skitter.frontier.jobs import create_job, note_fingerprinter
-from skitter.frontier.offers import offer
 from skitter.frontier.records.drivers import adopt_seen, set_adopted
-from skitter.frontier.transport.wire import with_scores
+from skitter.frontier.requests import offer
+from skitter.frontier.transport.messages import with_scores
 from skitter.model import Added, Request
 from skitter.scrapy.requests.codec import MAX_REQUEST_BYTES, checked, clamp, jar_name, spell_slot
 from skitter.scrapy.requests.pickled import read_pickle
+from skitter.scrapy.requests.release import was_released
 from skitter.scrapy.requests.values import pack
 from skitter.settings import MAX_PRIORITY, Layout
 from skitter.urls import fingerprint_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.connection import Server
@@ -52,6 +53,11 @@ class Adoption:
     dupefilter_key: str
     trust_pickle: bool = False
     lifo: bool = False
+    rule: str = SCRAPY_REDIS  # how pages are told apart; `skitter release` notes that of a job
+
+    def identity_of(self, known: dict[str, Any]) -> str:
+        identify = identity_by(self.rule, self.job)
+        return identify(known["url"], _method(known), _bytes(known.get("body")))
 
 
 class Adopted(msgspec.Struct, kw_only=True):
@@ -84,8 +90,16 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
         await _check_readable(server, key, adoption)
     layout = Layout(order="lifo" if adoption.lifo else "fifo")
     frontier = await create_job(server, adoption.job, layout=layout)
-    await set_adopted(frontier)
-    await note_fingerprinter(frontier, SCRAPY_REDIS)
+    if await was_released(frontier):
+        raise UsageError(
+            f"the job {adoption.job} was released to scrapy-redis, and what that has fetched since "
+            f"would be fetched again: `skitter purge {adoption.job}`, then adopt."
+        )
+    rule = ((await server.command("GET", f"{adoption.dupefilter_key}:by")) or b"").decode()
+    adoption = replace(adoption, rule=rule or SCRAPY_REDIS)
+    if adoption.rule == SCRAPY_REDIS:
+        await set_adopted(frontier)
+    await note_fingerprinter(frontier, adoption.rule)
     before = (await frontier.stats()).seen
     result, died = Adopted(job=adoption.job), set[str]()
     for key in await rename(server, adoption.requests_key):
@@ -170,7 +184,8 @@ async def _adopt_entries(
         known: dict[str, Any] = {}
         try:
             known = read_entry(data)
-            request = read_request(known, priority, unique=f"{adoption.requests_key}/{number}")
+            unique = f"{adoption.requests_key}/{number}"
+            request = read_request(known, priority, adoption.identity_of, unique=unique)
             offers.append(offer(request, frontier.layout, limit_bytes=MAX_REQUEST_BYTES))
         except Exception as error:  # an entry may contain anything
             reason = _reason(error)
@@ -178,7 +193,7 @@ async def _adopt_entries(
             result.note(reason)
             if known and not known.get("dont_filter"):
                 with suppress(ValueError):  # not a valid URL, so it has no fingerprint
-                    died.add(_fingerprint(known))
+                    died.add(adoption.identity_of(known))
     answers = await frontier.add_offers(offers, links=True)
     await bury_messages(frontier, refused, origin="adopted")
     result.entries += len(entries)
@@ -219,12 +234,9 @@ def _method(known: dict[str, Any]) -> str:
     return str(known.get("method") or "GET")
 
 
-def _fingerprint(known: dict[str, Any]) -> str:
-    body = _bytes(known.get("body"))
-    return scrapy_redis_identity(known["url"], _method(known), body)
-
-
-def read_request(known: dict[str, Any], priority: int, *, unique: str) -> Request:
+def read_request(
+    known: dict[str, Any], priority: int, identify: Callable[[dict[str, Any]], str], *, unique: str
+) -> Request:
     """Raises UsageError for a part that is not plain data or has the wrong type."""
     for name in TYPED:
         if known.get(name):
@@ -251,7 +263,7 @@ def read_request(known: dict[str, Any], priority: int, *, unique: str) -> Reques
         handler=known.get("callback"),
         meta=rest,
         priority=clamp(priority),
-        identity=_fingerprint(known),
+        identity=identify(known),
         unique=unique if known.get("dont_filter") else "",
         slot=spell_slot(slot, known["url"]),
     )
@@ -288,9 +300,14 @@ async def _adopt_members(
     result.forgotten += len(texts) - len(members)
     if not members:
         return
-    new = await adopt_seen(frontier, [fingerprint_of(one) for one in members])
+    new = await adopt_seen(frontier, [_number_of(one) for one in members])
     result.remembered += new
     result.remembered_before += len(members) - new
+
+
+def _number_of(member: str) -> str:
+    """A fingerprint of ours, from `skitter release`, has at most 19 digits; theirs has 40."""
+    return member if member.isdigit() and len(member) < 20 else fingerprint_of(member)
 
 
 def _is_text(data: bytes) -> bool:
