@@ -28,14 +28,14 @@ from skitter.celery.jobs import (
 from skitter.celery.pump import PumpMessage, pump
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import reclaim_leases, report_slots
-from skitter.celery.submit import CrawlOptions, ScrapeOptions, _spec, scrape_spec
+from skitter.celery.submit import CrawlOptions, _spec, scrape_spec
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.control import set_state
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import read_items
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.records.drivers import issue_permits, void_permits
-from skitter.frontier.transport.scan import scan_keys
+from skitter.frontier.transport.shard import scan_keys
 from skitter.frontier.workers import Heartbeat, beat, live_workers, read_log
 from skitter.model import Request, State
 from skitter.settings import BrowserOptions, WorkerConfig
@@ -251,7 +251,7 @@ def test_the_routes_of_a_team_come_before_our_queues(quiet):
     routes = {"skitter.*": {"queue": "crawl"}}
     app = make_app(quiet.settings, task_routes=routes)
 
-    app.tasks["skitter.scrape"].delay("http://a.test/")
+    app.tasks["skitter.scrape"].apply_async(("http://a.test/",), countdown=1)  # a message
     Watch(app, "here", 2).send()
     app.tasks["skitter.scrape"].apply_async(("http://a.test/",), queue="now")
 
@@ -295,7 +295,7 @@ def test_a_job_that_renders_goes_to_the_queue_of_browsers_and_uses_our_browser(q
     need("chromium")
     target = "engine_celery.helper_spiders:made"
     evil = WorkerConfig(browser=BrowserOptions(executable=tmp_path / "evil"))
-    spec = scrape_spec(ScrapeOptions(spider=target))
+    spec = scrape_spec(target, browser=False)
     quiet.make_job("made")
     registered(quiet, "made", kind="pages", target=target, browser=True, config=evil)
     quiet.on_job("made", lambda frontier: frontier.add([Request(url=quiet.page("/about"))]))

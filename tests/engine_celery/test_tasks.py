@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -22,6 +23,7 @@ from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.jobs import list_jobs, purge_job
 from skitter.frontier.transport.keys import PUMP_SLOTS
 from skitter.frontier.workers import heartbeats
+from skitter.settings import Settings
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -99,6 +101,56 @@ def test_errors_as_records_are_no_failures(busy):
         "ok": False,
         "error": "404 Not Found",
     }
+
+
+def test_a_caller_puts_a_page_into_the_frontier_without_a_message(busy):
+    sent: list[str] = []
+
+    def note(sender=None, **_):
+        sent.append(str(sender))
+
+    task_sent.connect(note)
+    busy.skitter("pause", "scrape")
+    try:
+        before = busy.stats("scrape").pending
+        results = [busy.scrape.delay(url, priority=3) for url in busy.pages(5, "handed")]
+        together = group(busy.scrape.s(url) for url in busy.pages(2, "grouped"))()
+        assert busy.stats("scrape").pending == before + 7  # at once: no worker has to take them
+        seen = status(results[0].id, app=busy.app)
+        by_message = busy.scrape.apply_async(
+            (busy.page("/about?linked"),), link=busy.summarize.si([])
+        )
+        assert set(sent) - {"skitter.pump"} == {"skitter.scrape"}
+    finally:
+        task_sent.disconnect(note)
+        busy.skitter("resume", "scrape")
+
+    assert (seen.state, seen.job, seen.url) == ("QUEUED", "scrape", busy.pages(5, "handed")[0])
+    assert [one.get(timeout=WAIT_S)["status"] for one in results] == [200] * 5
+    assert by_message.get(timeout=WAIT_S)["status"] == 200
+    assert [one["status"] for one in together.get(timeout=WAIT_S)] == [200, 200]
+    grouped = busy.app.backend.get_task_meta(together[0].id)
+    assert grouped["group_id"] == together.id
+    meta = busy.app.backend.get_task_meta(results[0].id)
+    assert (meta["name"], meta["args"]) == ("skitter.scrape", [seen.url])
+
+
+def test_a_task_whose_result_is_ignored_is_not_queued_for_ever(busy):
+    ids = [
+        busy.scrape.apply_async((page,), ignore_result=True).id for page in busy.pages(3, "ignored")
+    ]
+    assert busy.scrape.apply_async((busy.page("/about?ignored"),)).get(timeout=WAIT_S)
+    until(lambda: {status(id, app=busy.app).state for id in ids} == {"PENDING"})
+
+
+def test_a_caller_who_does_not_reach_the_frontier_sends_a_message(busy):
+    nowhere = Settings(redis_url="redis://127.0.0.1:1")
+    app = make_app(replace(busy.settings, where=nowhere), broker_url=busy.app.conf.broker_url)
+    app.conf.result_backend = busy.app.conf.result_backend
+    result = app.tasks["skitter.scrape"].delay(busy.page("/about?unreached"))
+    app.close()
+
+    assert busy.app.AsyncResult(result.id).get(timeout=WAIT_S)["status"] == 200
 
 
 def test_a_message_that_comes_twice_fetches_once(busy):

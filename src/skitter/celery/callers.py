@@ -9,7 +9,7 @@ import msgspec
 from celery.canvas import Signature
 
 from skitter.celery.factory import default_app
-from skitter.celery.jobs import QUEUED, has_backend, read_spec, task_meta
+from skitter.celery.jobs import QUEUED, has_backend, is_over, read_spec, task_meta
 from skitter.celery.runtime import runtime_of
 from skitter.errors import JobMissing, UsageError
 from skitter.frontier.control import read_birth
@@ -56,23 +56,24 @@ def _signature(app: Any, reducer: Any) -> Any:
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of a task or job."""
 
-    id: str
+    id: str  # of the task or job
     #: Celery's, or QUEUED, PURGED or UNKNOWN; of a job: running, paused, draining, cancelled or
     #: finished, as `skitter status` says.
     state: str
     over: bool = False  # a job that Celery has nothing left to do for; items may wait for a loader
-    url: str | None = None
-    error: str | None = None
-    job: str | None = None
-    pending: int = 0
+    url: str | None = None  # of a task's page
+    error: str | None = None  # why a task failed
+    job: str | None = None  # whose counts these are
+    pending: int = 0  # in the queue
     delayed: int = 0  # waiting for a retry
-    leased: int = 0
-    done: int = 0
-    dead: int = 0
-    pumps: int = 0
+    leased: int = 0  # being fetched
+    done: int = 0  # completed pages
+    dead: int = 0  # pages given up
+    pumps: int = 0  # messages at work or waiting for a worker
 
     @property
     def ready(self) -> bool:
+        """Whether the task or job has ended, well or not."""
         return self.over or self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "cancelled")
 
 
@@ -107,7 +108,8 @@ async def _of_job(server: Server, *, id: str, job: str, born: str = "") -> Statu
     if born and born != await read_birth(frontier):
         raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
-    over = stats.crawled and await read_spec(server, job) is None  # loaded and delivered too
+    spec = await read_spec(server, job)  # None: loaded and delivered too
+    over = stats.crawled and (spec is None or (spec.kind == "scrape" and is_over(spec, stats)))
     pumps = sum(one.kind in FETCHING for one in await live_workers(frontier))
     counts = {name: getattr(stats, name) for name in COUNTS}
     return Status(id=id, state=stats.status, over=over, job=job, pumps=pumps, **counts)

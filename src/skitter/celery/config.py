@@ -41,8 +41,8 @@ CERT_CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_N
 class Queues:
     """The queue for plain pages, and the one for pages that need a browser."""
 
-    http: str = "http"
-    browser: str = "browser"
+    http: str = "http"  # for plain pages
+    browser: str = "browser"  # for pages that a browser renders
 
 
 def secret_in_environment() -> str | None:
@@ -89,17 +89,18 @@ class CelerySettings:
     SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each output;
     SKITTER_SECRET, SKITTER_STUCK_S, SKITTER_CELERY_SHARE."""
 
-    where: Settings = field(default_factory=find_server)
+    where: Settings = field(default_factory=find_server)  # the frontier's server
     #: None: on the frontier's server.
     broker_url: str | None = field(default_factory=lambda: os.environ.get(BROKER), repr=False)
+    #: None: on the frontier's server.
     result_backend: str | None = field(default_factory=lambda: os.environ.get(RESULTS), repr=False)
-    queues: Queues = field(default_factory=Queues)
+    queues: Queues = field(default_factory=Queues)  # the names of Celery's queues
     politeness: Politeness = field(default_factory=Politeness)  # for scrape and scrape_many
     #: Private addresses that may be fetched.
     allow_hosts: frozenset[str] = field(
         default_factory=lambda: frozenset(resolve().fetch.allow_hosts)
     )
-    obey_robots: bool = True
+    obey_robots: bool = True  # whether robots.txt is obeyed
     #: How workers fetch: from the environment and skitter.toml.
     fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
     #: Callers and workers that share it may name any spider; None: see security.py.
@@ -125,10 +126,12 @@ class CelerySettings:
 
     @property
     def broker(self) -> str:
+        """The URL of the broker."""
         return self.broker_url or beside(self.where, BROKER_DB, BROKER)
 
     @property
     def results(self) -> str:
+        """The URL of the result backend."""
         return self.result_backend or beside(self.where, RESULTS_DB, RESULTS)
 
 

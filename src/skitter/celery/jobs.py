@@ -91,7 +91,10 @@ async def unregister_job(server: Server, job: str) -> None:
 
 async def unregister_if_over(frontier: Frontier, spec: JobSpec) -> None:
     """URLs are submitted before their job is registered, so any that arrive meanwhile are either
-    seen here or registered after this."""
+    seen here or registered after this. Except for single pages, whose callers do not register their
+    job each time: it stays."""
+    if spec.kind == "scrape":
+        return
     await unregister_job(frontier.server, spec.job)
     if not is_over(spec, await frontier.stats()):
         await register_job(frontier.server, spec)

@@ -1,6 +1,5 @@
-"""One message: lease and fetch for a while, load the items, report the counts.
-
-Where pumps load the items of a job, and what is refused when a job is submitted.
+"""One message: lease and fetch for a while, load the items, report the counts. Where pumps load
+items, and what is refused when a job is submitted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from skitter.celery.broker import tell
+from skitter.celery.broker import send_told, tell
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.jobs import cached_spider, has_outcomes, read_spec
 from skitter.celery.results import ResultSink, store_failures
@@ -25,7 +24,7 @@ from skitter.celery.scheduling import (
     reschedule,
     send_pumps,
 )
-from skitter.crawl.loading import Loader, open_destination
+from skitter.crawl.job_loader import Loader, open_destination
 from skitter.engine.loop import Worker
 from skitter.engine.parts import WorkerOptions
 from skitter.engine.pulse import cancel_all
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from skitter.celery.jobs import JobSpec
     from skitter.celery.runtime import Only, Runtime, WarmWorker
-    from skitter.crawl.loading import OpenSink
+    from skitter.crawl.job_loader import OpenSink
     from skitter.frontier.frontier import Frontier
     from skitter.sinks.base import Sink
 
@@ -192,6 +191,7 @@ async def _run_counted(runtime: Runtime, warm: WarmWorker, message: PumpMessage)
     started_at, pages, errors = time.monotonic(), warm.tally.pages, warm.tally.errors
     if await renew_permit(warm.frontier, message.permit, ttl_s=PERMIT_S):
         await _run(runtime, warm, message)
+        await asyncio.to_thread(send_told, runtime)
         await return_permit(warm.frontier, message.permit)
     return PumpResult(
         job=message.job,
@@ -249,6 +249,7 @@ async def _control(
     others_wait = False
     while not runtime.stopping:
         await _report_blocking(warm)
+        await asyncio.to_thread(send_told, runtime)
         if time.monotonic() - renewed_at > RENEW_S:
             renewed_at = time.monotonic()
             if not await _renew(runtime, warm, message):

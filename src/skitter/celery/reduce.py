@@ -18,7 +18,7 @@ import msgspec
 from celery.canvas import maybe_signature
 from kombu.exceptions import EncodeError
 
-from skitter.celery.broker import tell
+from skitter.celery.broker import send_told, tell
 from skitter.celery.jobs import JobSpec, read_spec, unregister_if_over, unregister_job
 from skitter.celery.results import event_of, store_outcome, to_json
 from skitter.errors import JobMissing, SkitterError
@@ -73,6 +73,7 @@ def finish(runtime: Runtime, job: str) -> None:
     task = spec.context or {}
     kind, fields = event_of(task, store_outcome(runtime.app, task, outcome))
     tell(runtime, kind, task.get("id", ""), **fields)
+    send_told(runtime)
     runtime.run(_purge(frontier))
 
 

@@ -19,7 +19,7 @@ from celery.app.task import Context
 from celery.backends.redis import RedisBackend, SentinelBackend
 from celery.canvas import maybe_signature
 from celery.exceptions import TaskRevokedError
-from celery.states import FAILURE, SUCCESS
+from celery.states import FAILURE, READY_STATES, SUCCESS
 from celery.utils.saferepr import saferepr
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
@@ -28,7 +28,7 @@ from skitter.celery.broker import publishing, tell
 from skitter.celery.jobs import QUEUED, TASK, is_task, task_meta
 from skitter.celery.revoke import end_of
 from skitter.celery.security import HOW
-from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
+from skitter.errors import InfrastructureError, NotAllowed, ServerUnreachable, SkitterError
 from skitter.frontier.dead import drop, lock_dead, unfetched, unlock_dead
 from skitter.sinks.base import SinkAway
 from skitter.spider.source import describe
@@ -185,7 +185,7 @@ def store_together(runtime: Runtime, job: str, ended: list[Ended]) -> list[Ended
     Returns those that need more than that, or that may not be stored: they are for `finish_task`.
     """
     backend = runtime.app.backend
-    if type(backend) not in (RedisBackend, SentinelBackend) or len(ended) < 2:
+    if not stores_in_redis(backend) or len(ended) < 2:
         return ended
     others, told, payloads = list[Ended](), list[Ended](), dict[str, str]()
     try:
@@ -219,13 +219,40 @@ def _payload(runtime: Runtime, job: str, ended: Ended, raw: bytes | None) -> str
     known = backend.decode(raw)
     if not _is_waiting(known.get("status"), known.get("result"), job):
         return None
-    request = Context({name: task[name] for name in HARMLESS if name in task})
-    made = backend._get_result_meta(result=value, state=SUCCESS, traceback=None, request=request)
     try:
-        payload: str = backend.encode(made | {"task_id": task["id"]})
+        return _encoded(backend, task, SUCCESS, value)
     except EncodeError:
         return None
-    return payload
+
+
+def _encoded(backend: Any, task: dict[str, Any], state: str, value: Any) -> str:
+    """A state of a task as Celery writes it."""
+    request = Context({name: task[name] for name in HARMLESS if name in task})
+    made = backend._get_result_meta(result=value, state=state, traceback=None, request=request)
+    encoded: str = backend.encode(made | {"task_id": task["id"]})
+    return encoded
+
+
+def mark_queued(app: Any, task: dict[str, Any], facts: dict[str, Any]) -> bool:
+    """Called before its page is submitted: a result must not be overwritten, not even by a
+    redelivered message. False: it has one already."""
+    backend, id = app.backend, task["id"]
+    if stores_in_redis(backend):
+        key, payload = backend.get_key_for_task(id), _encoded(backend, task, QUEUED, facts)
+        if backend.client.set(key, payload, nx=True, ex=backend.expires or None):
+            return True
+    state, known = task_meta(app, id)
+    if state in READY_STATES:
+        return False
+    if (state, known) != (QUEUED, facts):
+        request = Context({name: task[name] for name in HARMLESS if name in task})
+        backend.store_result(id, facts, QUEUED, request=request)
+    return True
+
+
+def stores_in_redis(backend: Any) -> bool:
+    """Then we store as Celery does, in fewer calls."""
+    return type(backend) in (RedisBackend, SentinelBackend)
 
 
 def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
@@ -266,14 +293,16 @@ def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> Any:
         error = outcome if isinstance(outcome, Exception) else _succeed(app, request, outcome)
         if error is not None:
             _fail(app, request, error)
+        if request.ignore_result:  # Celery has stored nothing: it would be queued for ever
+            app.backend.forget(request.id)
     except Exception as problem:  # not even the plain failure can be stored
         raise SinkAway(f"Celery's result backend does not answer ({problem})") from problem
     return outcome if error is None else error
 
 
-def _away(app: Any) -> tuple[type[Exception], ...]:
+def away_errors(app: Any) -> tuple[type[Exception], ...]:
     known = getattr(app.backend, "connection_errors", ())
-    return (OperationalError, ServerUnreachable, ConnectionError, TimeoutError, *known)
+    return (OperationalError, InfrastructureError, ConnectionError, TimeoutError, *known)
 
 
 def _succeed(app: Any, request: Context, value: Any) -> Exception | None:
@@ -282,7 +311,7 @@ def _succeed(app: Any, request: Context, value: Any) -> Exception | None:
         with publishing():
             _send_callbacks(app, request, value)
         app.backend.mark_as_done(request.id, value, request)
-    except _away(app):
+    except away_errors(app):
         raise
     except EncodeError as error:
         return ScrapeFailed(f"its result cannot be sent as JSON: {error}")
@@ -305,7 +334,7 @@ def _fail(app: Any, request: Context, error: Exception) -> None:
     which run here and may raise anything."""
     try:
         app.backend.mark_as_failure(request.id, error, request=request, call_errbacks=False)
-    except _away(app):
+    except away_errors(app):
         raise
     except Exception:
         logger.exception("the failure of %s was stored without its chain or chord", request.id)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from celery.exceptions import TaskRevokedError, TimeLimitExceeded
+from celery.utils.saferepr import saferepr
 from celery.worker import state as worker_state
 
 from skitter.celery.broker import SILENTLY
@@ -70,15 +71,24 @@ def end_of(task: dict[str, Any], reason: str) -> Any:
 class TaskWorker(Worker):
     """A worker whose pages are waited for by tasks."""
 
-    tell: Callable[..., None] = lambda *_, **__: None  # blocks
+    tell: Callable[..., None] = lambda *_, **__: None
 
     async def _attempt(self, lease: Lease) -> None:
+        task = lease.request.meta.get(TASK)
+        if is_task(task) and task.get("handed_over") and lease.attempt == 1:
+            self._tell_as_a_worker(task)
         outcome = await self._outcome(lease)
         self.delivery.add(outcome)
-        task = lease.request.meta.get(TASK)
         if isinstance(outcome, Retried) and is_task(task):
             said = {"exception": outcome.failure.error, "traceback": None}
-            await asyncio.to_thread(self.tell, "task-retried", task["id"], **said)
+            self.tell("task-retried", task["id"], **said)
+
+    def _tell_as_a_worker(self, task: dict[str, Any]) -> None:
+        """What Celery says of a task whose message a worker has taken; this one had none."""
+        texts = {name: saferepr(task.get(name)) for name in ("args", "kwargs")}
+        about = {name: task.get(name) for name in ("root_id", "parent_id")}
+        self.tell("task-received", task["id"], name=task.get("task"), retries=0, **texts, **about)
+        self.tell("task-started", task["id"])
 
     async def _outcome(self, lease: Lease) -> Outcome:
         task, patterns = lease.request.meta.get(TASK), self.frontier.options.limits.patterns

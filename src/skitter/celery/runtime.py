@@ -8,24 +8,28 @@ between tasks: a pump finds its connections warm.
 from __future__ import annotations
 
 import asyncio
+import math
 import mmap
 import os
 import signal
 import sys
 import threading
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import uvloop
+from celery.backends.rpc import RPCBackend
 
 from skitter.app import open_server
 from skitter.celery.config import frontier_server, is_on_broker
 from skitter.celery.jobs import spider_for
+from skitter.celery.line import PATIENCE_S, KnownJobs, Line
 from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
 from skitter.engine.assembly import open_worker
-from skitter.errors import UsageError
+from skitter.errors import ServerStopped, ServerUnreachable, UsageError
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.drivers import pump_secret
 from skitter.frontier.transport.sync import has_loop, run_sync
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
     from skitter.celery.config import CelerySettings
     from skitter.celery.jobs import JobSpec
+    from skitter.celery.line import KnownJob
     from skitter.celery.security import Permissions
     from skitter.engine.delivery import Tally
     from skitter.engine.loop import Worker
@@ -92,6 +97,7 @@ class _Opened:
     server: Server | None = None
     warm: dict[str, list[WarmWorker]] = field(default_factory=dict)
     frontiers: dict[str, Frontier] = field(default_factory=dict)
+    known: KnownJobs = field(default_factory=KnownJobs)
 
     def __post_init__(self) -> None:
         self.thread = threading.Thread(target=self._run_loop, name="skitter", daemon=True)
@@ -120,6 +126,10 @@ class Runtime:
         self.in_worker = False  # not in a caller
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
+        self._line: Line | None = None
+        self.told: list[tuple[str, dict[str, Any]]] = []  # events to be sent
+        self._messages_until = -math.inf
+        self.looked_at: dict[str, float] = {}  # job -> when this process last looked for its pumps
         self.machine = ""  # Celery's name for the worker
         self._flags = mmap.mmap(-1, 3)  # shared with the processes that Celery forks
         self._process_stops = False
@@ -170,15 +180,61 @@ class Runtime:
 
     def ask(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
         """Run it in this thread, without a loop of its own: also a process of greenlets can."""
+        try:
+            return self.call(work)
+        except (ServerUnreachable, ServerStopped):
+            if self.where.redis_url is not None:
+                raise
 
         async def ask() -> T:
-            async with open_server(self.where) as server:
+            async with open_server(self.where) as server:  # the embedded one: start it
                 return await work(server)
 
         return self.run(ask()) if has_loop() else run_sync(ask())
 
+    def call(
+        self, work: Callable[[Server], Coroutine[Any, Any, T]], *, patience_s: float = PATIENCE_S
+    ) -> T:
+        """The same on a connection that stays open, to a server that runs already."""
+        if has_loop():
+
+            async def call() -> T:
+                return await work(await self.server())
+
+            return self.run(call())
+        with self._lock:
+            if self._line is None or not self._line.is_ours:
+                self._line = Line.open(self.where)
+            line = self._line
+        return line.run(work, patience_s=patience_s)
+
+    @property
+    def can_hand_over(self) -> bool:
+        """Whether a caller may put pages into the frontier: it knows where that is, and results are
+        kept where anyone can note that the task waits."""
+        backend = self.app.backend
+        if isinstance(backend, RPCBackend) or time.monotonic() < self._messages_until:
+            return False
+        try:
+            return bool(self.where)
+        except UsageError:  # only workers know
+            return False
+
+    def use_messages(self, for_s: float) -> None:
+        """The frontier is away: do not let each caller find out."""
+        self._messages_until = time.monotonic() + for_s
+
+    async def known_job(self, server: Server, job: str) -> KnownJob:
+        """For `call`. Raises JobMissing."""
+        line = self._line
+        known = line.known if line and server is line.server else self._open().known
+        return await known.find(server, job)
+
     def close(self) -> None:
         """Close everything and end the thread. The runtime can be reused afterwards."""
+        line, self._line = self._line, None
+        if line and line.is_ours:
+            line.close()
         opened = self._opened
         if opened is None or opened.pid != os.getpid():
             return

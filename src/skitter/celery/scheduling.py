@@ -31,7 +31,14 @@ from skitter.crawl.plan import REQUESTS_PER_WORKER
 from skitter.crawl.supervisor import STOP_S, TICK_S
 from skitter.engine.leases import find_dead, reclaim
 from skitter.errors import JobClosed, JobMissing
-from skitter.frontier.records.drivers import issue_permits, lane_of, pump_slots, void_permits
+from skitter.frontier.records.drivers import (
+    count_permits,
+    issue_permits,
+    lane_of,
+    pump_slots,
+    void_permits,
+)
+from skitter.frontier.transport.sync import in_thread
 from skitter.frontier.workers import heartbeats, live_workers, log, read_log, wanted_workers
 from skitter.model import State
 from skitter.observe.report import some
@@ -74,6 +81,11 @@ async def schedule(runtime: Runtime, spec: JobSpec) -> None:
     except JobMissing:  # purged
         await unregister_job(await runtime.server(), spec.job)
         return
+    await schedule_on(runtime, frontier, spec)
+
+
+async def schedule_on(runtime: Runtime, frontier: Frontier, spec: JobSpec) -> None:
+    """The same for a job that is open."""
     stats = await frontier.stats()
     if not is_over(spec, stats):
         await send_pumps(runtime, frontier, spec, stats)
@@ -105,6 +117,14 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
     wanted = wanted_pumps(spec, stats, requested=requested, capacity=capacity)
     for lane, number in by_lane(spec, wanted).items():
         for permit in await issue_permits(frontier, number, ttl_s=SENT_S, lane=lane):
+            await send(runtime, frontier, spec, "skitter.pump", permit)
+
+
+async def send_first_pump(runtime: Runtime, frontier: Frontier, spec: JobSpec) -> None:
+    """From a caller, who does not know how many the workers want: they send the others."""
+    pumps = await count_permits(frontier.server, [spec.job])
+    if not pumps[spec.job]:
+        for permit in await issue_permits(frontier, 1, ttl_s=SENT_S):
             await send(runtime, frontier, spec, "skitter.pump", permit)
 
 
@@ -140,7 +160,7 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
             runtime.app.tasks[task].apply_async((spec.job, *words), **where, **silently)
 
     try:
-        await asyncio.to_thread(publish)  # it blocks
+        await in_thread(publish)  # it blocks
     except OperationalError as error:
         await log(
             frontier, "warning", f"celery-{os.getpid()}", f"the broker does not answer: {error}"

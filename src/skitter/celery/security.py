@@ -24,7 +24,7 @@ from skitter.embedded.home import EmbeddedServer, disk_errors, prepare
 from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
 from skitter.settings import FetchOptions
 from skitter.settings.tables import overlaid
-from skitter.spider.load import names_a_file, split_target
+from skitter.spider.importing import names_a_file, split_target
 from skitter.trust import read_or_make
 
 if TYPE_CHECKING:

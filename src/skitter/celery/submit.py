@@ -10,33 +10,37 @@ Submitting twice is safe: the page of a task is identified by the task's id, oth
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Self, TypedDict
 
 import msgspec
 
-from skitter.app import open_crawl
+from skitter.app import MAX_ITEMS, open_crawl
 from skitter.celery.jobs import (
     LEASE_S,
     MAX_PUMPS,
     SINGLE_PAGE,
+    TASK,
     JobSpec,
     cached_spider,
     register_if_absent,
     register_job,
 )
 from skitter.celery.pump import claim_output
-from skitter.celery.results import sign_task, to_json
+from skitter.celery.results import mark_queued, sign_task, to_json
 from skitter.celery.revoke import limits_of
-from skitter.celery.scheduling import schedule
+from skitter.celery.scheduling import schedule, schedule_on, send_first_pump
 from skitter.celery.security import check_out, is_signed
 from skitter.engine.assembly import has_plain_pages
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.frontier.feed import feed
 from skitter.frontier.jobs import create_job
 from skitter.frontier.records.drivers import reset_callback
+from skitter.frontier.transport.sync import in_thread
 from skitter.model import Added, Request
 from skitter.settings import (
     FetchOptions,
@@ -60,12 +64,13 @@ if TYPE_CHECKING:
 
     from skitter.celery.runtime import Runtime
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
 
-MAX_ITEMS = 50_000
 VISITED = "nothing is fetched, as all URLs were visited before: again=True visits them once more."
 GOING_ON = "nothing is added, as all URLs wait for their turn: the job is still going on."
 #: The run id of jobs that never end, because all callers share them.
 SHARED = "service"
+LOOK_S = 0.5
 #: The fields of a Celery request that its result needs.
 CONTEXT = (
     "id", "task", "args", "kwargs", "chord", "group", "group_index", "callbacks", "errbacks",
@@ -208,14 +213,6 @@ def task_context(request: Any) -> dict[str, Any]:
     return known | limits_of(request) | {"since": time.time()}
 
 
-def waiting_task(
-    runtime: Runtime, job: str, options: ScrapeOptions, context: dict[str, Any]
-) -> dict[str, Any]:
-    """A task as stored with its page. Raises NotAllowed if its callbacks cannot be trusted."""
-    record = options.errors == "record" or (not options.errors and "chord" in context)
-    return sign_task(runtime, job, context | {"record_errors": record})
-
-
 def _spec(options: Options, **more: Any) -> JobSpec:
     workers = Workers(lease_s=getattr(options, "lease_s", LEASE_S))
     config = WorkerConfig(workers=workers)
@@ -229,23 +226,67 @@ def _spec(options: Options, **more: Any) -> JobSpec:
 # --- one page -------------------------------------------------------------------------------------
 
 
-def scrape_spec(options: ScrapeOptions) -> JobSpec:
+class WaitingPage(NamedTuple):
+    """A page, and the task that waits for it."""
+
+    spec: JobSpec
+    request: Request
+    task: dict[str, Any]
+
+
+def waiting_page(
+    runtime: Runtime, url: str, options: ScrapeOptions, context: dict[str, Any]
+) -> WaitingPage:
+    """Raises NotAllowed if the task's callbacks cannot be trusted."""
+    spec = scrape_spec(options.spider, browser=options.browser)
+    record = options.errors == "record" or (not options.errors and "chord" in context)
+    task = sign_task(runtime, spec.job, context | {"record_errors": record})
+    request = Request(
+        url=url,
+        priority=options.priority,
+        headers=options.headers,
+        meta={TASK: task},
+        unique=task["id"],
+    )
+    return WaitingPage(spec, request, task)
+
+
+@cache
+def scrape_spec(spider: str, *, browser: bool) -> JobSpec:
     """One job for all pages of a spider, so that politeness holds across callers."""
-    name = f"scrape-{cached_spider(options.spider).name}" if options.spider else "scrape"
-    job = f"{name}-browser" if options.browser else name
+    name = f"scrape-{cached_spider(spider).name}" if spider else "scrape"
+    options = Options(spider=spider, browser=browser)
+    job = f"{name}-browser" if browser else name
     return _spec(options, job=job, kind="scrape", run_id=SHARED)
 
 
-async def submit_page(
-    runtime: Runtime, frontier: Frontier, spec: JobSpec, request: Request
-) -> None:
-    """The first caller's spec applies to all, unless it was not signed with our secret."""
-    await feed(frontier, [frontier.offer(request)], wait=False)
+async def submit_page(runtime: Runtime, page: WaitingPage, server: Server) -> None:
+    """Raises JobMissing before anything is written. Safe to repeat, by whomever."""
+    born, frontier, _ = await runtime.known_job(server, page.spec.job)
+    offer = frontier.offer(page.request)
+    facts = {"url": page.request.url, "job": frontier.job, "born": born}
+    if await in_thread(mark_queued, runtime.app, page.task, facts):
+        await feed(frontier, [offer], wait=False)
+        await _look_for_pumps(runtime, frontier, page.spec)
+
+
+async def _look_for_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec) -> None:
+    """Now and then, to be quicker: a job that is registered has a pump, or the watch of a worker
+    sends one; and a job of single pages stays registered.
+
+    The first caller's spec applies to all, unless it was not signed with our secret.
+    """
+    now, looked_at = time.monotonic(), runtime.looked_at.get(spec.job, -math.inf)
+    if now - looked_at < LOOK_S:
+        return
+    spec = runtime.sign(spec)
     held = await register_if_absent(frontier.server, spec)
     if held is None or (runtime.secret and not is_signed(held, runtime.secret)):
         await register_job(frontier.server, spec)
         held = spec
-    await schedule(runtime, held)
+    look = schedule_on if runtime.in_worker else send_first_pump
+    await look(runtime, frontier, held)
+    runtime.looked_at[spec.job] = now
 
 
 # --- many pages -----------------------------------------------------------------------------------

@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Set
-from functools import wraps
+from functools import cache, partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from celery import Task
+from celery._state import get_current_worker_task
 from celery.exceptions import Ignore
-from celery.states import READY_STATES
 from celery.utils import uuid
 from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import pump, reduce, submit
-from skitter.celery.broker import publishing
+from skitter.celery.broker import as_request, needs_no_message, publishing
 from skitter.celery.config import EAGER, HARD_LIMIT_S, SOFT_LIMIT_S, destination
-from skitter.celery.jobs import QUEUED, TASK, task_meta
-from skitter.celery.results import to_json
+from skitter.celery.results import away_errors, mark_queued, to_json
 from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import report_slots, schedule_all
@@ -33,7 +32,13 @@ from skitter.celery.submit import (
     check_times,
     check_urls,
 )
-from skitter.errors import NotAllowed, ServerUnreachable, SkitterError, UsageError
+from skitter.errors import (
+    JobMissing,
+    NotAllowed,
+    ServerUnreachable,
+    SkitterError,
+    UsageError,
+)
 from skitter.frontier.control import read_birth
 from skitter.model import Request
 from skitter.redact import redact_headers
@@ -41,8 +46,8 @@ from skitter.redact import redact_headers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from skitter.frontier.frontier import Frontier
-
+#: How long a caller waits for a server that does not answer, and how long it is not asked again.
+SHORT_S, AWAY_S = 1.0, 10.0
 SIGNATURE = "skitter_signature"  # a header of the message
 logger = logging.getLogger(__name__)
 
@@ -65,8 +70,17 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if kwargs.get("again") is True:  # one round, however often the message is delivered
             kwargs["again"] = round(1000 * time.time())
         self._check(args, kwargs, options)
-        runtime, task_id = runtime_of(self.app), task_id or uuid()
-        options = destination(self.app, self.name, runtime.settings.queues.http) | options
+        result = self._hand_over(args, kwargs, task_id, *rest, **options)
+        if result is not None:
+            return result
+        return self._send(args, kwargs, task_id or uuid(), *rest, **options)
+
+    def _hand_over(self, args: Any, kwargs: Any, task_id: Any, *rest: Any, **options: Any) -> Any:
+        """The result, if no message is needed."""
+
+    def _send(self, args: Any, kwargs: Any, task_id: str, *rest: Any, **options: Any) -> Any:
+        queue = runtime_of(self.app).settings.queues.http
+        options = destination(self.app, self.name, queue) | options
         if kwargs.get("headers"):  # cookies, tokens: not for Flower
             options["kwargsrepr"] = repr(_masked(kwargs))
         try:
@@ -101,7 +115,7 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         check_times(options)
         self._check_next(*(options.get(name) for name in ("chain", "link", "chord")))
         try:
-            given = signature(self.run).bind(*args, **kwargs).arguments
+            given = _parameters(self.run).bind(*args, **kwargs).arguments
         except TypeError as error:
             raise UsageError(f"{self.name}: {error}.") from None
         if "url" in given or "urls" in given:
@@ -156,6 +170,41 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         return self._read(given, signed=self._is_signed())
 
 
+class PageTask(CheckedTask):
+    """A task for one page. A caller that reaches the frontier puts the page there itself, so that
+    no worker has to take a message for it. What else Celery is to do (callbacks, a countdown, a
+    queue of its own) takes a message, and so does a spider, which a worker may refuse."""
+
+    abstract = True
+
+    def _hand_over(self, args: Any, kwargs: Any, task_id: Any, *rest: Any, **options: Any) -> Any:
+        runtime = runtime_of(self.app)
+        options = {name: value for name, value in options.items() if value is not None}
+        needs_message = rest or kwargs.get("spider") or not needs_no_message(options)
+        if needs_message or not runtime.can_hand_over:
+            return None
+        request = as_request(self, task_id or uuid(), args, _masked(kwargs), **options)
+        given = {name: value for name, value in kwargs.items() if name != "url"}
+        url = args[0] if args else kwargs["url"]
+        context = submit.task_context(request) | {"handed_over": True}
+        page = submit.waiting_page(runtime, url, ScrapeOptions.read(given), context)
+        try:
+            runtime.call(partial(submit.submit_page, runtime, page), patience_s=SHORT_S)
+        except JobMissing:  # a worker creates it, as its configuration says
+            return None
+        except away_errors(self.app):
+            runtime.use_messages(AWAY_S)
+            return None
+        result = self.AsyncResult(request.id)
+        parent = get_current_worker_task()
+        if parent and options.get("add_to_parent", True):
+            parent.add_trail(result)
+        return result
+
+
+_parameters = cache(signature)
+
+
 def _as_list(value: Any) -> Any:
     """URLs may be a generator or a set."""
     return list(value) if isinstance(value, Iterator | Set) else value
@@ -178,33 +227,15 @@ def scrape(self: Any, url: str, **options: Any) -> None:
     """
     wanted: ScrapeOptions = self.permitted(options)
     self.request.kwargs = _masked(options)  # kept with the result
-    runtime = runtime_of(self.app)
-    spec = runtime.sign(submit.scrape_spec(wanted))
-    frontier = runtime.run(submit.open_page_job(runtime, spec))
-    context = submit.task_context(self.request)
-    task = submit.waiting_task(runtime, spec.job, wanted, context)
-    _mark_queued(self, frontier, {"url": url})
-    request = Request(
-        url=url,
-        priority=wanted.priority,
-        headers=wanted.headers,
-        meta={TASK: task},
-        unique=task["id"],
-    )
-    runtime.run(submit.submit_page(runtime, frontier, spec, request))
+    runtime, context = runtime_of(self.app), submit.task_context(self.request)
+    page = submit.waiting_page(runtime, url, wanted, context)
+    try:
+        runtime.call(partial(submit.submit_page, runtime, page))
+    except JobMissing:
+        runtime.run(submit.open_page_job(runtime, page.spec))
+        runtime.looked_at.pop(page.spec.job, None)  # it was purged, and is not registered
+        runtime.call(partial(submit.submit_page, runtime, page))
     raise Ignore  # results.py completes it when the page is done
-
-
-def _mark_queued(task: Any, frontier: Frontier, facts: dict[str, Any]) -> None:
-    """Called before its page is submitted: a result must not be overwritten, not even by a
-    redelivered message."""
-    runtime, id = runtime_of(task.app), task.request.id
-    state, known = task_meta(task.app, id)
-    if state in READY_STATES:
-        raise Ignore  # redelivered
-    facts |= {"job": frontier.job, "born": runtime.run(read_birth(frontier))}
-    if (state, known) != (QUEUED, facts):
-        task.update_state(state=QUEUED, meta=facts)
 
 
 def scrape_many(self: Any, urls: list[str], **options: Any) -> submit.Submitted:
@@ -230,7 +261,9 @@ def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: A
     spec = runtime.sign(submit.map_reduce_spec(context, reducer, wanted))
     runtime.permissions_of(spec)  # without a secret no worker would run its reducer
     frontier = runtime.run(submit.open_page_job(runtime, spec, wanted))
-    _mark_queued(self, frontier, {})
+    facts = {"job": frontier.job, "born": runtime.run(read_birth(frontier))}
+    if not mark_queued(self.app, context, facts):
+        raise Ignore  # redelivered
     requests = [Request(url=url) for url in urls]
     runtime.run(submit.submit_requests(runtime, frontier, spec, requests))
     raise Ignore
@@ -330,7 +363,7 @@ def add_tasks(app: Any) -> None:
         make(in_a_sentence(function))
 
     checked = {"base": CheckedTask}
-    add("scrape", scrape, options_type=ScrapeOptions, **checked, **LATER)
+    add("scrape", scrape, options_type=ScrapeOptions, base=PageTask, **LATER)
     add("scrape_many", scrape_many, options_type=ManyOptions, sent_when_called=True, **checked)
     add("crawl", crawl, options_type=CrawlOptions, **checked)
     add("map_reduce", map_reduce, options_type=MapOptions, **checked, **LATER)
