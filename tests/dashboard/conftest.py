@@ -26,6 +26,8 @@ FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-site-isolation-trials",  # with the next one: pages of a context share a process
+    "--renderer-process-limit=1",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -42,16 +44,13 @@ class Desk:
     address: str
     token: str
     complaints: list[str]
-
-    async def context(self, **options: Any) -> BrowserContext:
-        options.setdefault("viewport", {"width": 1280, "height": 860})
-        context = await self.browser.new_context(**options)
-        context.set_default_timeout(30_000)
-        return context
+    usual: BrowserContext
 
     async def open(self, path: str = "", *, logged_in: bool = True, **options: Any) -> Page:
-        """A page in a context of its own, logged in by the token."""
-        context = await self.context(**options)
+        """A page, logged in by the token: the first one that needs no options in the context that
+        tests share, any other in a context of its own."""
+        is_shared = not options and len(self.usual.pages) == 1
+        context = self.usual if is_shared else await new_context(self.browser, **options)
         page = await context.new_page()
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", self._listen)
@@ -61,6 +60,17 @@ class Desk:
             assert answer.ok, await answer.text()
         await page.goto(f"{self.address}{path}")
         return page
+
+    async def leave(self) -> None:
+        """As if nobody had been there."""
+        for page in self.usual.pages[1:]:
+            await page.evaluate("localStorage.clear()")
+            await page.close()
+        await self.usual.clear_cookies()
+        for context in self.browser.contexts:
+            if context is not self.usual:
+                await context.close()
+        assert self.complaints == []
 
     def _listen(self, message: Any) -> None:
         expected = "Failed to load resource"  # an answer that is not 200: the page shows it
@@ -75,6 +85,23 @@ async def chromium() -> AsyncIterator[Browser]:
         browser = await play.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         await browser.close()
+
+
+async def new_context(browser: Browser, **options: Any) -> BrowserContext:
+    options.setdefault("viewport", {"width": 1280, "height": 860})
+    context = await browser.new_context(**options)
+    context.set_default_timeout(30_000)
+    return context
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def usual(chromium: Browser) -> AsyncIterator[BrowserContext]:
+    """With one page that stays open, and keeps the process of all others: one for each test would
+    be half of what these tests cost."""
+    context = await new_context(chromium)
+    await context.new_page()
+    yield context
+    await context.close()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -98,9 +125,9 @@ async def token_with(server: Server, scopes: Sequence[str] = ("operate",)) -> st
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def desk(chromium: Browser, address: str, redis: Server) -> AsyncIterator[Desk]:
-    desk = Desk(chromium, address, await token_with(redis), [])
+async def desk(
+    chromium: Browser, address: str, redis: Server, usual: BrowserContext
+) -> AsyncIterator[Desk]:
+    desk = Desk(chromium, address, await token_with(redis), [], usual)
     yield desk
-    for context in chromium.contexts:
-        await context.close()
-    assert desk.complaints == []
+    await desk.leave()

@@ -7,12 +7,13 @@ import time
 from conftest import rude
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job
+from skitter.frontier.records.failed import FailedPage, FailedPages
 from skitter.frontier.records.metrics import record
 from skitter.frontier.sites.sessions import (
     Cost,
     FleetRoutes,
+    RouteVerdict,
     Settled,
-    Verdict,
     Wanted,
     open_sessions,
 )
@@ -38,6 +39,7 @@ async def seed(redis: Server, job: str) -> Frontier:
     await frontier.complete([Completion(lease=one, items=[item]) for one in done])
     for at, lease in enumerate(dead):
         await frontier.bury([Failure(lease=lease, error=REASONS[at % 3])])
+    await keep_failed(frontier)
     await log_lines(frontier, HOSTILE, [("error", HOSTILE, f"javascript:{HOSTILE}")])
     await log_lines(frontier, "w", [("info", f"line {i}", "") for i in range(30)])
     now = time.time()  # it is not silent before the tests are over
@@ -57,9 +59,32 @@ async def seed(redis: Server, job: str) -> Frontier:
     return frontier
 
 
+async def keep_failed(frontier: Frontier) -> None:
+    """A page that a handler failed on, as hostile as a page can be."""
+    title = "top.document.title='hacked';document.title='hacked'"
+    attacks = (
+        f'<script>{title}</script><img src=x onerror="{title}"><body onload="{title}">'
+        '<meta http-equiv="refresh" content="0;url=http://a.test/">'
+        f'<a id=out target=_top href="javascript:{title}">out</a><h1>It looks like this</h1>'
+    )
+    page = FailedPage(
+        fingerprint="7",
+        url=f"http://a.test/7?q={HOSTILE}",
+        reason=REASONS[2],
+        at=time.time(),
+        status=200,
+        headers=[("content-type", "text/html"), ("x-hostile", HOSTILE)],
+        body=attacks.encode(),
+        traceback=HOSTILE,
+    )
+    pages = FailedPages(20, 32)
+    pages.add(page)
+    await pages.send(frontier)
+
+
 async def seed_routes(frontier: Frontier) -> None:
     """A route that brought three pages and was banned once, and a session; both took their time."""
-    verdicts: list[Verdict] = ["good", "good", "good", "ban"]
+    verdicts: list[RouteVerdict] = ["good", "good", "good", "ban"]
     left = [
         Settled(route="dc-1", domain="a.test", verdict=one, cost=Cost(2**20, 500))
         for one in verdicts

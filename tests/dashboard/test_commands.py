@@ -13,16 +13,21 @@ from skitter.cli.menu import all_commands
 SCRIPTS = Path(skitter.__file__).parent / "server" / "static" / "js"
 MENU = all_commands()
 _QUOTED = re.compile(r"""(?:cli: |=\s|"code", \{\}, )["`](skitter [^`"]+)["`]""")
-#: What the script puts in, but for the verb of dead letters, which it chooses.
+#: What the script puts in, but for verbs of which it chooses one.
 _VALUE = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}")
+
+CHOSEN = {"${verb}": ("retry", "drop"), "${cli}": ("stop", "again")}
 
 
 def commands() -> list[str]:
     found: list[str] = []
     for script in sorted(SCRIPTS.rglob("*.js")):
         for text in _QUOTED.findall(script.read_text()):
-            verbs = ("retry", "drop") if "${verb}" in text else ("",)
-            found += [_VALUE.sub("1", text.replace("${verb}", verb)) for verb in verbs]
+            [named] = [name for name in CHOSEN if name in text] or [""]
+            found += [
+                _VALUE.sub("1", text.replace(named, verb) if named else text)
+                for verb in CHOSEN.get(named, ("",))
+            ]
     return sorted(set(found))
 
 

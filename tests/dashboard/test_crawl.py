@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from crawl.conftest import Machine, Shop
 from dashboard.conftest import Desk
@@ -76,12 +76,10 @@ async def crawl(short_dir: Path, nursery: Nursery) -> AsyncIterator[Crawl]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def desk(chromium: Browser, crawl: Crawl) -> AsyncIterator[Desk]:
-    desk = Desk(chromium, f"http://127.0.0.1:{crawl.port}/", crawl.token, [])
+async def desk(chromium: Browser, crawl: Crawl, usual: BrowserContext) -> AsyncIterator[Desk]:
+    desk = Desk(chromium, f"http://127.0.0.1:{crawl.port}/", crawl.token, [], usual)
     yield desk
-    for context in chromium.contexts:
-        await context.close()
-    assert desk.complaints == []
+    await desk.leave()
 
 
 async def shown(page: Page) -> dict[str, int]:
@@ -106,7 +104,7 @@ async def test_the_number_of_workers_is_previewed_and_makes_processes_come_and_g
     assert workers_of(crawl.machine) == 1
     await page.get_by_role("button", name="Apply").click()
     await until(lambda: workers_of(crawl.machine) == 3)
-    await expect(page.locator(".scale .now")).to_have_text("3 workers at work")
+    await expect(page.locator(".scale .now")).to_have_text("3 workers running")
     await expect(page.locator(".crew span")).to_have_count(3)
 
     await page.get_by_role("button", name="One worker fewer").click()
@@ -117,7 +115,7 @@ async def test_the_number_of_workers_is_previewed_and_makes_processes_come_and_g
     await page.get_by_label("Workers wanted").fill("1")
     await page.get_by_label("Workers wanted").press("Enter")
     await until(lambda: workers_of(crawl.machine) == 1)
-    await expect(page.locator(".scale .now")).to_have_text("1 worker at work")
+    await expect(page.locator(".scale .now")).to_have_text("1 worker running")
 
 
 async def test_a_paused_crawl_shows_what_status_says(desk: Desk, crawl: Crawl) -> None:

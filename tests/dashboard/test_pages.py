@@ -59,6 +59,7 @@ PAGES = {
     "settings": ".setting",
     "schedule": ".empty",
     "routes": "tbody tr",
+    "runs": ".empty",
 }
 AXE = Axe()
 ALL_RULES = {"resultTypes": ["violations"]}
@@ -123,10 +124,10 @@ async def test_what_holds_a_job_back_is_what_it_waits_for(desk: Desk, redis: Ser
     held = page.locator(".stage", has_text="URLs in queue")
     await expect(held).to_contain_text("no URL is waiting")
     await frontier.add([Request("http://a.test/")])
-    await expect(held).to_contain_text("no worker is at work")
+    await expect(held).to_contain_text("no worker is running")
 
     await page.goto(f"{desk.address}#/jobs/idle/overview")
-    await expect(page.locator("main")).to_contain_text("1 URL waits, and no worker is at work")
+    await expect(page.locator("main")).to_contain_text("1 URL waits, and no worker is running")
     await expect(page.locator("main")).not_to_contain_text("handed out")
 
 
@@ -166,7 +167,7 @@ async def test_without_workers_their_number_is_blank_as_0_stands_for_automatic(
 ) -> None:
     await create_job(redis, "blank", options=rude())
     page = await desk.open("#/jobs/blank/pipeline")
-    await expect(page.get_by_text("0 workers at work")).to_be_visible()
+    await expect(page.get_by_text("0 workers running")).to_be_visible()
     await expect(page.get_by_label("Workers wanted")).to_have_value("")
 
     await page.get_by_role("button", name="One worker more").click()
@@ -182,7 +183,7 @@ async def test_nodes_of_scrapy_cannot_be_scaled_and_the_page_says_so(
 
     page = await desk.open("#/jobs/nodes/pipeline")
 
-    await expect(page.get_by_text("1 Scrapy node at work: start and stop")).to_be_visible()
+    await expect(page.get_by_text("1 Scrapy node running: start and stop")).to_be_visible()
     await expect(page.get_by_label("Workers wanted")).to_be_disabled()
     await expect(page.get_by_role("button", name="One worker more")).to_be_disabled()
 
@@ -210,6 +211,32 @@ async def test_the_log_in_page_is_accessible(desk: Desk) -> None:
     page = await desk.open(logged_in=False, color_scheme="dark")
     await expect(page.get_by_label("Token")).to_be_visible()
     assert await problems_of(page, ALL_RULES) == []
+
+
+async def test_a_hostile_page_that_failed_is_shown_and_runs_nothing(
+    desk: Desk, seeded: Frontier
+) -> None:
+    page = await desk.open("#/jobs/seeded/dead")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.get_by_role("button", name="Look").click()
+
+    frame = page.frame_locator("dialog iframe")
+    await expect(frame.locator("h1")).to_have_text("It looks like this")
+    await frame.locator("#out").click()
+    await page.get_by_text("Source").click()
+    await expect(page.locator("dialog pre").first).to_contain_text("<script>top.document")
+    await page.get_by_text("Traceback").click()
+    await expect(page.locator("dialog pre").last).to_contain_text("<img src=x onerror")
+
+    assert "hacked" not in await page.title()
+    assert [url for url in asked if not url.startswith(desk.address)] == []
+    assert page.url.startswith(desk.address)
+    assert await page.locator("dialog img, dialog script").count() == 0
+    signs = ("Blocked", "Refused", "Unsafe attempt")
+    blocked = [one for one in desk.complaints if any(sign in one for sign in signs)]
+    assert blocked, "the frame tried"
+    desk.complaints[:] = [one for one in desk.complaints if one not in blocked]
 
 
 async def test_a_dead_letter_is_shown_and_retried(desk: Desk, redis: Server) -> None:
@@ -424,7 +451,7 @@ async def test_it_works_below_a_path_of_a_proxy(
         page = await desk.open("#/jobs/seeded/pipeline")
         await expect(page.locator(".link-state")).to_have_text("Live")
         await expect(page.locator(".stage b[data-field=pending]")).to_have_text("5")
-        await page.context.close()
+        await page.close()
     finally:
         server.should_exit = True
         await task
@@ -460,7 +487,7 @@ async def test_jobs_are_a_table_with_those_that_need_somebody_first(
     first = page.locator("tbody tr").first
     await expect(first).to_contain_text("no workers")
     row = page.locator("tbody tr").filter(has_text="forgotten")
-    await expect(row).to_contain_text("3 URLs wait, and no worker is at work")
+    await expect(row).to_contain_text("3 URLs wait, and no worker is running")
     await expect(row.locator("code")).to_have_text("skitter worker SPIDER --job forgotten")
     await expect(page).to_have_title(re.compile(r"^\(\d+!\) Jobs"))
     await expect(page.locator("tbody tr")).to_have_count(50)

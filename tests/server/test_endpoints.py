@@ -14,7 +14,7 @@ from conftest import rude
 from skitter import explain
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.dead import kind_of
-from skitter.frontier.feed import Refusal, record_refusals
+from skitter.frontier.feed import ExcludedLink, record_refusals
 from skitter.frontier.items import RejectedItem, reject_items
 from skitter.frontier.jobs import create_job, list_jobs, open_job
 from skitter.frontier.records.metrics import record
@@ -143,8 +143,8 @@ async def test_no_token_hangs_the_server_with_a_pattern(client_with, web, fronti
 
 async def test_a_wider_scope_is_previewed_by_the_links_that_were_kept_out(web, frontier, job):
     links = ("http://b.test/1", "http://m.b.test/2", "http://c.test/old/3", "http://b.test/old/4")
-    kept_out = {url: Refusal("scope", "", "http://a.test/") for url in links}
-    kept_out["http://b.test/5"] = Refusal("robots", "", "http://a.test/")
+    kept_out = {url: ExcludedLink("scope", "", "http://a.test/") for url in links}
+    kept_out["http://b.test/5"] = ExcludedLink("robots", "", "http://a.test/")
     await record_refusals(frontier, kept_out)
     path = f"/api/jobs/{job}/settings"
     body = {"also_hosts": "*.b.test", "also_include": "/old/*"}

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from skitter.crawl.loading import open_destination
+from skitter.crawl.job_loader import open_destination
 from skitter.frontier.items import ItemStream, claim_sink
 from skitter.frontier.sites.sessions import Cost, FleetRoutes, Settled, Wanted, open_sessions
 from skitter.model import Completion, Request

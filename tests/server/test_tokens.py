@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import stat
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from skitter.frontier.jobs import create_job
@@ -26,6 +28,7 @@ from skitter.server.keyring import Failures, Keyring, own_token, session_key
 from skitter.server.problems import Refusal
 from skitter.server.serving import Address, listen, serving
 from skitter.server.site import Site
+from waiting import until_async
 
 OPEN = {"/healthz", "/api/login", "/api/logout", "/api/me"}
 
@@ -278,3 +281,41 @@ async def test_unknown_tokens_are_limited_by_address_and_known_ones_are_not(clie
     ]
     assert (codes[0], codes[-1]) == (401, 429)
     assert (await web.get("/api/jobs")).status_code == 200
+
+
+async def is_refused(client: httpx.AsyncClient, path: str, bearer: dict[str, str]) -> bool:
+    return (await client.get(path, headers=bearer)).status_code == 401
+
+
+async def test_a_token_that_expired_is_refused_and_so_is_the_browser_that_it_logged_in(
+    server, address, job
+):
+    frontier = await create_job(server, job)
+    token = await new_token(server, name="guest", scopes=["read"], expires_s=3600)
+    [record] = [one for one in await list_tokens(server) if one.name == "guest"]
+    assert record.scopes == []  # an older release, which knows no expiry, lets it do nothing
+    path, bearer = f"/api/jobs/{frontier.job}", {"authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+        assert (await client.post("/api/login", json={"token": token})).status_code == 200
+        assert (await client.get(path)).status_code == 200
+        assert (await client.get(path, headers=bearer)).status_code == 200
+        assert (await client.post(f"{path}/pause", headers=bearer)).status_code == 403
+
+        ended = msgspec.structs.replace(record, until=time.time() - 1)
+        await server.command("HSET", TOKENS, record.id, msgspec.json.encode(ended))
+        await until_async(lambda: is_refused(client, path, bearer))
+        assert (await client.get(path)).status_code == 401
+        assert (await client.post("/api/login", json={"token": token})).status_code == 401
+
+
+async def test_a_token_that_expires_while_redis_is_away_is_refused_by_what_is_known(server, job):
+    keyring = Keyring(server, b"k")
+    text = await new_token(server, name="soon", scopes=["read"], expires_s=3600)
+    assert await keyring.by_token(text)
+    identity = text.split("_")[1]
+    keyring._tokens[identity] = msgspec.structs.replace(keyring._tokens[identity], until=1.0)
+    keyring._proven = {text: keyring._tokens[identity]}
+
+    assert await keyring.by_id(identity) is None
+    assert await keyring.by_token(text) is None
+    assert keyring.proven(text) is None

@@ -18,10 +18,11 @@ from skitter.errors import BadOption
 from skitter.fetch import Guard
 from skitter.fetch.http.guard import authority_of
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import count
 from skitter.frontier.records.operators import (
     LEASE_S,
     OCCASIONS,
-    Delivery,
+    WebhookMessage,
     add_webhook,
     hold_lease,
     list_deliveries,
@@ -117,6 +118,22 @@ async def test_what_holds_again_is_told_again(frontier, server, receiver):
     assert receiver.said == ["finish", "finish"]
 
 
+async def test_changes_are_told_each_once_and_not_those_before_the_webhook(
+    frontier, server, job, receiver
+):
+    await count(frontier, changes=5)
+    await hook_of(frontier, receiver, on=["change"])
+    for more in (0, 2, 0, 1, 0):
+        await count(frontier, changes=more)
+        for _ in range(2):  # two servers
+            await Sender(server).look_at(frontier)
+    said = [json.loads(asked.body) for asked in receiver.got]
+    assert [one["on"] for one in said] == ["change", "change"]
+    assert [one["detail"] for one in said] == [
+        f"2 changes: skitter changes {job}", f"1 change: skitter changes {job}",
+    ]  # fmt: skip
+
+
 async def test_urls_without_a_worker_and_a_server_that_is_away_are_told(frontier, server, receiver):
     await hook_of(frontier, receiver, on=["no workers", "away"])
     await frontier.add([Request("http://a.test/")])
@@ -125,7 +142,7 @@ async def test_urls_without_a_worker_and_a_server_that_is_away_are_told(frontier
         await sender.look_at(frontier)
     assert receiver.said == ["no workers"]
     detail = json.loads(receiver.got[0].body)["detail"]
-    assert detail.startswith("1 URL waits, and no worker is at work: skitter worker SPIDER")
+    assert detail.startswith("1 URL waits, and no worker is running: skitter worker SPIDER")
 
     await sender.tell_away("no answer", 1000.0)  # it may be a restart
     assert receiver.said == ["no workers"]
@@ -156,7 +173,7 @@ async def test_another_server_goes_on_where_one_died(frontier, server, receiver,
     """It died when the message was on the server, and before it was sent."""
     await hook_of(frontier, receiver)
     [hook] = await list_webhooks(frontier)
-    waiting = Delivery(id="d1", webhook=hook.id, on="dead", body='{"on": "dead"}')
+    waiting = WebhookMessage(id="d1", webhook=hook.id, on="dead", body='{"on": "dead"}')
     await save_delivery(frontier, waiting)
     assert await hold_lease(frontier, "the one that died")
 
@@ -177,7 +194,7 @@ async def test_a_message_that_nobody_ever_takes_is_given_up_and_that_is_logged(
     await hook_of(frontier, receiver)
     [hook] = await list_webhooks(frontier)
     body = '{"on": "dead"}'
-    last = Delivery(id="d1", webhook=hook.id, on="dead", body=body, tries=MAX_TRIES - 1)
+    last = WebhookMessage(id="d1", webhook=hook.id, on="dead", body=body, tries=MAX_TRIES - 1)
     await save_delivery(frontier, last)
     await Sender(server).look_at(frontier)
 
@@ -193,7 +210,7 @@ async def test_who_writes_to_the_server_gets_neither_private_hosts_nor_a_body_of
     await add_webhook(frontier, forged)
     body = '{"id": "x", "cmd": "shutdown", "job": "y", "at": 5, "detail": "d"}'
     for number, text in enumerate((body, "cmd=shutdown", '{"detail": {"a": 1}}')):
-        one = Delivery(id=f"d{number}", webhook=forged.id, on="dead", body=text)
+        one = WebhookMessage(id=f"d{number}", webhook=forged.id, on="dead", body=text)
         await save_delivery(frontier, one)
     odd = {"id": "a\r\nx-evil: 1", "webhook": forged.id, "on": "dead", "body": ""}
     await frontier.home.command("HSET", "deliveries", "d4", json.dumps(odd))
@@ -250,7 +267,7 @@ def test_a_webhook_that_makes_no_sense_is_refused(wrong):
 async def test_what_goes_wrong_is_told_without_the_address_which_may_be_a_secret():
     word = "s3cr3t" * 5
     hook = new_webhook(f"http://127.0.0.1:1/services/{word}?key={word}")
-    one = Delivery(id="1", webhook=hook.id, on="finish", body="{}")
+    one = WebhookMessage(id="1", webhook=hook.id, on="finish", body="{}")
     allowed = Guard(frozenset({"127.0.0.1"}))
     problem = await post(Message(hook, one, a_look()), allowed, at=1)
     assert problem.startswith("127.0.0.1: ")

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import BaseRoute, Match, Mount, compile_path
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
@@ -62,7 +62,7 @@ def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     app = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
-    return Guarded(app, site, often=routes[0])
+    return Guarded(app, site)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -87,30 +87,21 @@ def _methods(request: Request) -> set[str]:
 class Guarded:
     """Checks the Host header of every call and adds security headers to the answer."""
 
-    def __init__(self, app: ASGIApp, site: Site, *, often: Route) -> None:
+    def __init__(self, app: ASGIApp, site: Site) -> None:
         self.app, self.site = app, site
-        self.often = Endpoint(often, site)
-        self.match_often = compile_path(often.path)[0].match
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        response: ASGIApp | None = self.app
+        response: ASGIApp = self.app
         if wrong := _wrong_host(scope):
             response = refuse(Refusal(400, wrong, field="Host"))
         elif not is_known_host(header(scope, b"host"), self.site.allowed_hosts):
             # DNS rebinding: a hostile page may make its own name resolve to this address.
             response = refuse(Refusal(421, UNKNOWN_HOST, field="Host"))
-        elif scope["method"] == self.often.route.method and (
-            found := self.match_often(scope["path"])
-        ):
-            # The most frequent call skips Starlette's middleware and router: they add 5%.
-            scope["path_params"] = found.groupdict()
-            response = await self.often.answer(scope, receive)
-        if response:  # None: already sent
-            await response(scope, receive, _guarded(scope, send))
+        await response(scope, receive, _guarded(scope, send))
 
 
 def _wrong_host(scope: Scope) -> str:

@@ -11,10 +11,13 @@ The action log over HTTP: who did what.
 
 from __future__ import annotations
 
+import binascii
 import hmac
 import logging
 import time
+from base64 import b64decode
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
@@ -60,8 +63,7 @@ def header(scope: ASGIScope, name: bytes) -> str:
 async def identify(request: Request, keyring: Keyring) -> Caller:
     """Raises Refusal: 401 without a valid token or session, 403 without the CSRF token."""
     if given := header(request.scope, b"authorization"):
-        kind, _, text = given.partition(" ")
-        text = text.strip() if kind.lower() == "bearer" else ""
+        text = _token_in(given, request)
         if token := keyring.proven(text) or await keyring.by_token(text):
             return Caller(token)
         address, now = address_of(request), time.monotonic()
@@ -78,6 +80,20 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
             says = "send the `csrf` value of the log-in with every change."
             raise Refusal(403, says, field="X-CSRF-Token")
     return Caller(token, cookie)
+
+
+def _token_in(given: str, request: Request) -> str:
+    """A bearer, or the password of basic authentication, which Scrapyd's clients send. Browsers add
+    a password that they know to forms of other sites, too: then they name their origin."""
+    kind, _, text = given.partition(" ")
+    if kind.lower() == "bearer":
+        return text.strip()
+    is_program = request.method in SAFE or not header(request.scope, b"origin")
+    if kind.lower() != "basic" or not is_program:
+        return ""
+    with suppress(binascii.Error, UnicodeDecodeError):
+        return b64decode(text.strip(), validate=True).decode().partition(":")[2]
+    return ""
 
 
 def cookie_name(request: Request) -> str:

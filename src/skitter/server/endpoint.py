@@ -51,14 +51,14 @@ class Endpoint:
     site: Site
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if response := await self.answer(scope, receive):
+        if response := await self._answer_or_refuse(Request(scope, receive)):
             with suppress(ClientDisconnect):
                 await response(scope, receive, send)
 
-    async def answer(self, scope: Scope, receive: Receive) -> Response | None:
+    async def _answer_or_refuse(self, request: Request) -> Response | None:
         """None: already sent, or the client has gone."""
         try:
-            return await self._answer(Request(scope, receive))
+            return await self._answer(request)
         except (SkitterError, Refusal) as error:
             return refuse(error)
         except ClientDisconnect:
@@ -82,7 +82,8 @@ class Endpoint:
         if self.route.body:
             values["body"] = await read_json(call, self.route.decode)
         is_change = self.route.scope == "operate" and self.route.method != "GET"
-        act = self._act_and_note if is_change else self.route.answer
+        is_noted = is_change and not self.route.notes_itself
+        act = self._act_and_note if is_noted else self.route.answer
         answering = act(call, **values)
         if not self.route.knows_away:
             answering = self.site.presence.through(answering)
@@ -122,19 +123,25 @@ async def read_json(call: Call, decode: Callable[[bytes], T]) -> T:
     """Read and decode the body."""
     if media_type(call.request) != JSON:
         raise Refusal(415, f"send the body as JSON, with `content-type: {JSON}`.")
-    body = protocol.body_of(call.cycle) if call.cycle else None
-    if body is None:
-        try:
-            body = await asyncio.wait_for(_read_body(call.request), BODY_S)
-        except TimeoutError:
-            raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
-    _check_size(body)
+    body = await read_body(call)
     try:
         return decode(body)
     except msgspec.MsgspecError as error:
         raise bad_input(error, _bad_key(body, decode)) from None
     except RecursionError:
         raise Refusal(422, "the body is nested too deeply.") from None
+
+
+async def read_body(call: Call) -> bytes:
+    """All of it, if it is not too long and not too slow."""
+    body = protocol.body_of(call.cycle) if call.cycle else None
+    if body is None:
+        try:
+            body = await asyncio.wait_for(_receive(call.request), BODY_S)
+        except TimeoutError:
+            raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
+    _check_size(body)
+    return body
 
 
 def _bad_key(body: bytes, decode: Callable[[bytes], Any]) -> str:
@@ -151,7 +158,7 @@ def _bad_key(body: bytes, decode: Callable[[bytes], Any]) -> str:
     return ""
 
 
-async def _read_body(request: Request) -> bytes:
+async def _receive(request: Request) -> bytes:
     body: bytes = b""
     while (message := await request.receive())["type"] == "http.request":
         body += message.get("body", b"")

@@ -80,13 +80,13 @@ class Keyring:
     def proven(self, text: str) -> Token | None:
         """The token with this text, if a call had it since the last read, which was just now."""
         is_fresh = time.monotonic() - self._read_at < FRESH_S / 2
-        return self._proven.get(text) if is_fresh else None
+        return _unless_expired(self._proven.get(text)) if is_fresh else None
 
     async def by_token(self, text: str) -> Token | None:
         """The token with this text; None if unknown."""
         await self._refresh(FRESH_S)
         if known := self._proven.get(text):
-            return known
+            return _unless_expired(known)
         found = SHAPE.fullmatch(text)
         token = await self.by_id(found[1]) if found else None
         if not token or not hmac.compare_digest(token.hash, hash_of(text)):
@@ -99,7 +99,7 @@ class Keyring:
         if identity not in self._tokens:  # perhaps created after the last read
             await asyncio.sleep(max(0.0, self._read_at + UNKNOWN_S - time.monotonic()))
             await self._refresh(UNKNOWN_S / 2)
-        return self._tokens.get(identity)
+        return _unless_expired(self._tokens.get(identity))
 
     async def _refresh(self, older_than_s: float) -> None:
         age_s = time.monotonic() - self._read_at
@@ -174,6 +174,10 @@ class Keyring:
     def _sign(self, what: str, text: str) -> str:
         said = hmac.new(self.key, f"{what}:{text}".encode(), hashlib.sha256).digest()
         return base64.urlsafe_b64encode(said).decode().rstrip("=")
+
+
+def _unless_expired(token: Token | None) -> Token | None:
+    return None if token is None or token.has_expired(time.time()) else token
 
 
 @dataclass(slots=True)

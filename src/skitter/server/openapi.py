@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
+from skitter.extras import RELEASE
 from skitter.server.problems import MEDIA, Problem
 from skitter.server.route import JSON, Route
 
@@ -33,7 +33,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas, components)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Skitter", "version": version("skitter")},
+        "info": {"title": "Skitter", "version": RELEASE},
         "paths": paths,
         "components": {
             "schemas": components,

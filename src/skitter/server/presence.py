@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.offers import Offer
+    from skitter.frontier.requests import Offer
     from skitter.frontier.transport.connection import Server
     from skitter.model import Added
 

@@ -13,6 +13,7 @@ from skitter import errors
 #: The first matching class decides.
 STATUS: tuple[tuple[type[errors.SkitterError], int], ...] = (
     (errors.JobMissing, 404),
+    (errors.RunMissing, 404),
     (errors.TooBig, 413),
     (errors.NotAllowed, 403),
     (errors.JobExists, 409),

@@ -61,6 +61,7 @@ class Route:
     reads: Any = None  # type of a body that the function itself reads
     knows_away: bool = False  # it handles the absence of Redis itself
     all_jobs: bool = False  # it shows all jobs: not for tokens of some
+    notes_itself: bool = False  # in the action log: what it changed is not in its path or JSON
 
     @cached_property
     def _hints(self) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from skitter.fetch.http.guard import authority_of
 from skitter.frontier.jobs import for_each_job, open_job
 from skitter.frontier.records import operators as store
 from skitter.frontier.records.health import TroubleKind, find_bad
-from skitter.frontier.records.operators import Delivery, Occasion, Webhook
-from skitter.frontier.transport.wire import side_by_side
+from skitter.frontier.records.operators import Occasion, Webhook, WebhookMessage
+from skitter.frontier.transport.messages import side_by_side
 from skitter.frontier.workers import log as log_event
 from skitter.frontier.workers import log_lost_machines
 from skitter.model import Request
@@ -186,6 +186,7 @@ class Sender:
         before = self._before.setdefault(frontier.job, look)
         self._hooks[frontier.job] = hooks
         for hook in hooks:
+            hook = await self._tell_changes(frontier, hook, look)
             await self._notice(frontier, hook, look, occasions(look, before, hook, bad))
         if look.at - before.at > WINDOW_S:
             self._before[frontier.job] = look
@@ -193,6 +194,20 @@ class Sender:
         due = [one for one in await store.list_deliveries(frontier) if one.next_at <= look.at]
         work = (self._deliver(frontier, by_id.get(one.webhook), one, look) for one in due[:AT_ONCE])
         await side_by_side(work)
+
+    async def _tell_changes(self, frontier: Frontier, hook: Webhook, look: Overview) -> Webhook:
+        """Each time there are more. The message is stored first, under a name of its own: killed in
+        between, it is stored again and sent once."""
+        if "change" not in hook.on or look.changes == hook.changes:
+            return hook
+        if hook.changes >= 0 and (more := look.changes - hook.changes) > 0:
+            detail = f"{some(more, 'change')}: skitter changes {frontier.job}"
+            one = _delivery(hook, "change", detail, look)
+            name = f"change-{hook.id}-{hook.changes}"
+            await store.save_delivery(frontier, msgspec.structs.replace(one, id=name))
+        told = msgspec.structs.replace(hook, changes=look.changes)
+        await store.save_webhook(frontier, told)
+        return told
 
     async def _notice(
         self, frontier: Frontier, hook: Webhook, look: Overview, now: dict[Occasion, str]
@@ -205,7 +220,7 @@ class Sender:
             await store.save_webhook(frontier, msgspec.structs.replace(hook, told=list(now)))
 
     async def _deliver(
-        self, frontier: Frontier, hook: Webhook | None, one: Delivery, look: Overview
+        self, frontier: Frontier, hook: Webhook | None, one: WebhookMessage, look: Overview
     ) -> None:
         now = await frontier.server_time()
         problem = await post(Message(hook, one, look), self.guard, at=int(now)) if hook else ""
@@ -237,7 +252,7 @@ class Message(NamedTuple):
     """A delivery, and what it takes to write it."""
 
     hook: Webhook
-    delivery: Delivery
+    delivery: WebhookMessage
     look: Overview
 
     def body(self) -> bytes:
@@ -248,15 +263,15 @@ class Message(NamedTuple):
         return _body(self.delivery, said, self.look)
 
 
-def _body(one: Delivery, said: _Said, look: Overview) -> bytes:
+def _body(one: WebhookMessage, said: _Said, look: Overview) -> bytes:
     overview = msgspec.structs.replace(look, workers=(), silent=(), log=())
     detail = shorten(said.detail, 2000)
     head: dict[str, Any] = {"id": one.id, "on": one.on, "job": look.job, "at": said.at or look.at}
     return msgspec.json.encode({**head, "detail": detail, "overview": overview})
 
 
-def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> Delivery:
-    one = Delivery(id=secrets.token_hex(8), webhook=hook.id, on=on, body="", next_at=look.at)
+def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> WebhookMessage:
+    one = WebhookMessage(id=secrets.token_hex(8), webhook=hook.id, on=on, body="", next_at=look.at)
     body = _body(one, _Said(look.at, detail), look).decode()
     return msgspec.structs.replace(one, body=body)
 

@@ -9,20 +9,50 @@ from typing import Annotated, Any
 import msgspec
 
 from skitter.frontier import dead
-from skitter.frontier.dead import Filter, Place, dead_letters, find_dead, kind_of, masked
+from skitter.frontier.dead import Filter, Position, dead_letters, find_dead, kind_of, masked
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.transport.wire import batched
+from skitter.frontier.records.failed import FailedPage, failed_pages, find_failed, retry
+from skitter.frontier.transport.messages import batched
 from skitter.model import DeadLetter
 from skitter.redact import redact_text
 from skitter.server.call import Call, Page
 from skitter.server.problems import Refusal
 from skitter.server.route import Rows
+from skitter.spider.fixtures import as_page
 
 #: Dead letters that one call reads at most, so that other calls get their turn.
 LOOK_AT = 5000
 GROUPS_LOOK_AT = 50_000
 CURSOR = re.compile(r"(\d{1,5})\.(\d{1,15})\.(\d{1,20})")
 Letter = dict[str, Any]  # as in `skitter dead list --json`
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that failed. `body`: its text; not in lists."""
+
+    fingerprint: str
+    url: str
+    reason: str
+    at: float
+    status: int
+    size_bytes: int
+    headers: dict[str, str]
+    traceback: str
+    body: str = ""
+
+    @classmethod
+    def of(cls, page: FailedPage, *, body: str = "") -> Failed:
+        return cls(
+            fingerprint=page.fingerprint,
+            url=redact_text(page.url),
+            reason=page.reason,
+            at=page.at,
+            status=page.status,
+            size_bytes=len(page.body),
+            headers=dict(page.headers),
+            traceback=page.traceback,
+            body=body,
+        )
 
 
 class Letters(Page, frozen=True, kw_only=True):
@@ -78,7 +108,7 @@ async def dead_list(call: Call, query: Letters) -> Rows[Letter]:
         if wanted.matches(letter):
             rows.append(masked(letter))
         if len(rows) >= query.limit or looked >= LOOK_AT:
-            return Rows(rows=rows, next=".".join(map(str, Place.of(letter))))
+            return Rows(rows=rows, next=".".join(map(str, Position.of(letter))))
     return Rows(rows=rows)
 
 
@@ -111,12 +141,26 @@ async def dead_letter(call: Call) -> Letter:
     return masked(await _find(await call.frontier(), call.path("fingerprint")))
 
 
+async def failed(call: Call) -> Rows[Failed]:
+    """Pages that failed: the first of each kind of failure, until they are handled again."""
+    return Rows(rows=[Failed.of(one) for one in await failed_pages(await call.frontier())])
+
+
+async def failed_page(call: Call) -> Failed:
+    """One of them, by its fingerprint, with the text of its body. It may be hostile: show it as
+    text, or in a frame without scripts."""
+    page = await find_failed(await call.frontier(), call.path("fingerprint"))
+    if page is None:
+        raise Refusal(404, "no such page is kept of those that failed.", field="fingerprint")
+    return Failed.of(page, body=as_page(page).text)
+
+
 async def dead_retry(call: Call, body: Selection) -> Changed:
     """Make dead letters pending again."""
     frontier, matched, changed = await call.frontier(), 0, 0
     async for batch in _batches(frontier, body):
         matched += len(batch)
-        changed += 0 if body.preview else await dead.revive(frontier, batch)
+        changed += 0 if body.preview else await retry(frontier, batch)
     return Changed(matched=matched, changed=changed)
 
 
@@ -149,10 +193,10 @@ async def _find(frontier: Frontier, fingerprint: str) -> DeadLetter:
     return letter
 
 
-def _place(cursor: str) -> Place | None:
+def _place(cursor: str) -> Position | None:
     if not cursor:
         return None
     found = CURSOR.fullmatch(cursor)
     if not found:
         raise Refusal(422, "`after` must be the `next` of the page before.", field="after")
-    return Place(int(found[1]), int(found[2]), found[3])
+    return Position(int(found[1]), int(found[2]), found[3])

@@ -19,9 +19,9 @@ from skitter.extras import install
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.control import RESET, set_host
 from skitter.frontier.records.metrics import TableRow, read_table
-from skitter.frontier.sites.facts import HostFacts
 from skitter.frontier.sites.hosts import HostRow, find_hosts, host_row
 from skitter.frontier.sites.sessions import LiveSession, live_sessions
+from skitter.frontier.sites.snapshots import HostFacts
 from skitter.server.call import Call, First, Search
 from skitter.server.problems import Refusal
 from skitter.server.route import Rows

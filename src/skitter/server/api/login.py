@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 
 import msgspec
 
+from skitter.extras import RELEASE
 from skitter.frontier.records.operators import Scope
 from skitter.server.call import NEW, Call, Caller, address_of, cookie_name, identify
 from skitter.server.keyring import SESSION_S
@@ -69,7 +69,7 @@ def _me(call: Call, caller: Caller) -> Me:
         jobs=caller.token.jobs,
         csrf=call.site.keyring.csrf(caller.session) if caller.session else "",
         server=call.site.server.where,
-        version=version("skitter"),
+        version=RELEASE,
     )
 
 

@@ -18,8 +18,8 @@ from skitter.explain import explain_url
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.feed import parse_message, request_of
 from skitter.frontier.jobs import open_job
-from skitter.frontier.offers import Offer
-from skitter.frontier.transport.wire import NOT_PLAIN
+from skitter.frontier.requests import Offer
+from skitter.frontier.transport.messages import NOT_PLAIN
 from skitter.model import Added, BadEntry, Pushed, Request
 from skitter.redact import redact_tree
 from skitter.server import endpoint

@@ -6,7 +6,7 @@ Other files of this package define the handlers; every row is here.
 from __future__ import annotations
 
 from skitter.server import call
-from skitter.server.api import dead, events, hosts, items, jobs, login, push
+from skitter.server.api import dead, events, hosts, items, jobs, login, push, runs, scrapyd
 from skitter.server.api import events as hooks
 from skitter.server.api import hosts as fleet
 from skitter.server.api import items as meta
@@ -16,6 +16,7 @@ from skitter.server.api import jobs as settings
 from skitter.server.route import JSON, Route
 
 JOB = "/api/jobs/{job}"
+FORM = ("application/x-www-form-urlencoded",)
 
 ROUTES: tuple[Route, ...] = (
     # --- URLs; the first row is called most often and bypasses the router
@@ -54,6 +55,27 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/webhooks", hooks.webhooks, "operate"),
     Route("POST", f"{JOB}/webhooks", hooks.webhook_add, "operate", status=201),
     Route("DELETE", f"{JOB}/webhooks", hooks.webhook_remove, "operate"),
+    # --- runs
+    Route("GET", "/api/spiders", runs.offers),
+    Route("GET", "/api/runs", runs.runs),
+    Route("POST", "/api/runs", runs.run_start, "operate", status=201),
+    Route("GET", "/api/runs/{id}", runs.run, errors=(404,)),
+    Route("POST", "/api/runs/{id}/stop", runs.run_stop, "operate", errors=(404,)),
+    Route("POST", "/api/runs/{id}/again", runs.run_again, "operate", status=201, errors=(404,)),
+    Route("GET", "/api/runs/{id}/logs", runs.run_logs, errors=(404,)),
+    # --- Scrapyd's names
+    Route("GET", "/daemonstatus.json", scrapyd.daemonstatus),
+    Route("GET", "/listprojects.json", scrapyd.listprojects),
+    Route("GET", "/listversions.json", scrapyd.listversions),
+    Route("GET", "/listspiders.json", scrapyd.listspiders),
+    Route("GET", "/listjobs.json", scrapyd.listjobs),
+    Route("GET", "/jobs", scrapyd.jobs_page, media="text/html"),
+    Route("GET", "/status.json", scrapyd.jobstatus),
+    Route("POST", "/schedule.json", scrapyd.schedule, "operate", takes=FORM, notes_itself=True),
+    Route("POST", "/cancel.json", scrapyd.cancel, "operate", takes=FORM, notes_itself=True),
+    Route(
+        "POST", "/addversion.json", scrapyd.unsupported, "operate", takes=FORM, notes_itself=True
+    ),
     # --- outcomes of URLs
     Route("GET", f"{JOB}/url", push.story),
     Route("GET", f"{JOB}/audit", push.audit_job),
@@ -62,6 +84,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{JOB}/dead/retry", dead.dead_retry, "operate"),
     Route("POST", f"{JOB}/dead/drop", dead.dead_drop, "operate"),
     Route("GET", f"{JOB}/dead/{{fingerprint}}", dead.dead_letter),
+    Route("GET", f"{JOB}/failed", dead.failed),
+    Route("GET", f"{JOB}/failed/{{fingerprint}}", dead.failed_page),
     Route("GET", "/api/tasks/{id}", fleet.task, errors=(501,), all_jobs=True),
     # --- items
     Route("GET", f"{JOB}/items", items.items),

@@ -55,7 +55,7 @@ export const pause = (job) => steer(job, "pause", "paused; pages in flight are f
 export const resume = (job) => steer(job, "resume", "running");
 
 export async function drain(job) {
-    const says = ["Workers finish the queue and take no new URLs. Resume takes new URLs again."];
+    const says = ["Workers finish the queue; new URLs are refused until you resume the job."];
     if (await ask({ title: `Drain ${job}?`, says, yes: "Drain", cli: `skitter drain ${job}` }))
         await steer(job, "drain", "draining");
 }
@@ -110,7 +110,7 @@ export function jobActions(job) {
         {
             label: "Pause",
             drawing: "pause",
-            says: "Hand out no URLs; new ones are still taken.",
+            says: "Stop handing out URLs; new ones are still accepted.",
             cli: `skitter pause ${name}`,
             run: () => pause(job),
             fits: (overview) => !isOver(overview) && ["running", "draining"].includes(overview.wanted),
@@ -127,7 +127,7 @@ export function jobActions(job) {
         {
             label: "Drain",
             drawing: "drain",
-            says: "Finish the queue; take no new URLs.",
+            says: "Finish the queue; accept no new URLs.",
             cli: `skitter drain ${name}`,
             run: () => drain(job),
             fits: (overview) => !isOver(overview) && ["running", "paused"].includes(overview.wanted),

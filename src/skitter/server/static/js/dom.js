@@ -60,6 +60,11 @@ export function breakable(text) {
         .flatMap((part, at) => (at ? [h("wbr"), part] : part));
 }
 
+/** Three lines of a text; the rest is in its tooltip. */
+export function clamped(text, shown = text) {
+    return h("span", { class: "clamp", title: text }, shown);
+}
+
 /** A host that breaks after its dots, not before its port. */
 export function hostName(host) {
     const parts = String(host).split(/(?<=\.)/);

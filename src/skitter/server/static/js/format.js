@@ -53,11 +53,11 @@ export function roughly(seconds) {
     return `about ${duration(seconds < 120 ? Math.round(seconds) : Math.round(seconds / 60) * 60)}`;
 }
 
-/** about 4 min left of what is known, and how fast that grows. */
+/** about 4 min left for the URLs known so far, and how fast that grows. */
 export function timeLeft({ eta_s: eta, found_per_s: found, pages_per_s: pages }) {
     if (eta === null || eta === undefined) return "";
-    const grows = found > 0.05 * Math.max(pages ?? 0, 0.2) ? `, which grows by ${rate(found)} URLs/s` : "";
-    return `${roughly(eta)} left of what is known${grows}`;
+    const grows = found > 0.05 * Math.max(pages ?? 0, 0.2) ? `, which grow by ${rate(found)}/s` : "";
+    return `${roughly(eta)} left for the URLs known so far${grows}`;
 }
 
 function trim(digits) {

@@ -15,6 +15,7 @@ const PATHS = {
     settings: "M2.5 4.5h6M11.5 4.5h2M2.5 11.5h2M7.5 11.5h6M10 3v3M6 10v3",
     schedule: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12zM8 4.8V8l2.2 1.6",
     routes: "M3.5 13.5v-4a2 2 0 0 1 2-2h5a2 2 0 0 0 2-2v-3M10.5 4.3 12.5 2.5l2 1.8M3.5 13.5h.01",
+    runs: "M2.5 3h11v10h-11zM6.5 5.8v4.4L10.2 8z",
     jobs: "M2.5 2.5H7V7H2.5zM9 2.5h4.5V7H9zM2.5 9H7v4.5H2.5zM9 9h4.5v4.5H9z",
     pause: "M5.5 3.5v9M10.5 3.5v9",
     resume: "M5 3.2v9.6L12.5 8z",

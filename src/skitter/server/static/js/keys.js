@@ -24,6 +24,7 @@ export const PAGE_KEYS = {
     s: ["settings", "Settings"],
     r: ["routes", "Routes"],
     t: ["schedule", "Schedule"],
+    e: ["runs", "Runs"],
 };
 
 const KEYS = {

@@ -90,7 +90,7 @@ async function showPlace(shell) {
     const place = here();
     if (place.page === "home") return openHome();
     if (place.job !== store.get("job") || !live) openJob(place.job);
-    const Page = PAGES[place.job ? place.page : "jobs"] ?? PAGES.missing;
+    const Page = PAGES[place.job || place.page === "runs" ? place.page : "jobs"] ?? PAGES.missing;
     shell.show(place, new Page(place));
     document.querySelector("h1")?.focus({ preventScroll: true });
     scrollTo(0, 0);
@@ -99,6 +99,7 @@ async function showPlace(shell) {
 /** Open the only job; if there are several, list them. */
 async function openHome() {
     const jobs = await loadJobs();
+    if (here().page !== "home") return; // somebody went on meanwhile
     const running = jobs.filter(({ state }) => state === "running");
     const only = jobs.length === 1 ? jobs[0] : running.length === 1 ? running[0] : null;
     const target = only ? `#/jobs/${encodeURIComponent(only.job)}/overview` : "#/jobs";

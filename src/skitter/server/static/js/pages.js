@@ -10,6 +10,7 @@ import { MissingPage } from "./pages/missing.js";
 import { OverviewPage } from "./pages/overview.js";
 import { PipelinePage } from "./pages/pipeline.js";
 import { RoutesPage } from "./pages/routes.js";
+import { RunsPage } from "./pages/runs.js";
 import { SchedulePage } from "./pages/schedule.js";
 import { SettingsPage } from "./pages/settings.js";
 import { UrlPage } from "./pages/url.js";
@@ -29,6 +30,7 @@ export const PAGES = {
     settings: SettingsPage,
     schedule: SchedulePage,
     routes: RoutesPage,
+    runs: RunsPage,
     missing: MissingPage,
 };
 

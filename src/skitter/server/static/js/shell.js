@@ -16,7 +16,7 @@ import { complain } from "./toast.js";
 const GROUPS = [
     ["Watch", ["overview", "pipeline", "charts", "log"]],
     ["Inspect", ["hosts", "workers", "dead", "items", "url"]],
-    ["Steer", ["settings", "schedule", "routes"]],
+    ["Steer", ["runs", "settings", "schedule", "routes"]],
 ];
 const NAMES = Object.fromEntries(Object.values(PAGE_KEYS));
 const LINKS = {
@@ -128,7 +128,15 @@ export class Shell {
             );
         const groups = job
             ? GROUPS.flatMap(([title, names]) => [h("h2", {}, title), ...names.map(link)])
-            : [h("a", { href: "#/jobs", "aria-current": "page" }, icon("jobs"), "All jobs")];
+            : [
+                  h(
+                      "a",
+                      { href: "#/jobs", "aria-current": page === "runs" ? null : "page" },
+                      icon("jobs"),
+                      "All jobs",
+                  ),
+                  link("runs"),
+              ];
         this.#pages.replaceChildren(...groups);
         this.#centrePage();
         this.#showOverview(store.get("overview"));
@@ -146,7 +154,7 @@ export class Shell {
         const title = h(
             "h1",
             { tabindex: "-1" },
-            job ? [job, h("span", { class: "of" }, ` ${NAMES[page] ?? ""}`)] : "All jobs",
+            job ? [job, h("span", { class: "of" }, ` ${NAMES[page] ?? ""}`)] : page === "runs" ? NAMES.runs : "All jobs",
         );
         this.pill = job ? statePill("") : null;
         this.trouble = job ? h("a", { class: "alarm", href: linkTo(job, "overview"), hidden: true }) : null;

@@ -74,7 +74,7 @@ export class ChartsPage extends Page {
                 "div",
                 { class: "tools" },
                 segments("Range", RANGES, this.#since, choose),
-                h("span", { class: "small faint" }, "Dashed: the current interval so far."),
+                h("span", { class: "small faint" }, "Dashed: the current interval, not over yet."),
             ),
             h(
                 "div",

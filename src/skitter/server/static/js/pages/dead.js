@@ -3,10 +3,11 @@
 import { actionButton, attempt } from "../actions.js";
 import { get, of, post } from "../api.js";
 import { ask, showDialog } from "../dialog.js";
-import { h, setText } from "../dom.js";
+import { clamped, h, setText } from "../dom.js";
 import { count, quoted, some } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, searchField, time } from "../page.js";
+import { failedTable } from "../parts/failed.js";
 import { counted, DataTable } from "../parts/table.js";
 import { linkToStory, remember } from "../router.js";
 import { complain } from "../toast.js";
@@ -33,6 +34,8 @@ export class DeadPage extends Page {
         this.#reason.value = this.place.query.reason ?? "";
         this.groups = this.#groupTable();
         this.letters = this.#letterTable();
+        this.failed = failedTable(this.job);
+        this.failedCard = h("section", {}, h("h2", {}, "Pages that failed"), this.failed.element);
         this.#foot.lastChild.addEventListener("click", () => this.#showMore());
         for (const input of [this.#url, this.#reason]) input.addEventListener("input", () => this.#filterSoon());
         const retry = actionButton({
@@ -64,6 +67,7 @@ export class DeadPage extends Page {
                 this.#noMatch,
             ),
             this.#none,
+            this.failedCard,
         );
     }
 
@@ -72,8 +76,13 @@ export class DeadPage extends Page {
             Promise.all([
                 get(of(this.job, "dead", "groups"), {}, signal),
                 get(of(this.job, "dead"), { ...this.#filter, limit: PAGE }, signal),
+                get(of(this.job, "failed"), {}, signal),
             ]);
-        const show = ([groups, letters]) => this.#show(groups.rows, letters);
+        const show = ([groups, letters, failed]) => {
+            this.#show(groups.rows, letters);
+            this.failed.show(failed.rows);
+            this.failedCard.hidden = !failed.rows.length;
+        };
         this.again = this.load(EVERY_S, load, show, { covers: this.firstElementChild });
     }
 
@@ -163,12 +172,12 @@ export class DeadPage extends Page {
             columns: [
                 {
                     label: "URL",
-                    kind: "wide",
+                    kind: "name",
                     value: (row) => row.url,
                     show: ({ url, fingerprint }) =>
-                        h("a", { href: linkToStory(this.job, url, fingerprint) }, url || "(a message)"),
+                        h("a", { href: linkToStory(this.job, url, fingerprint) }, clamped(url || "(a message)")),
                 },
-                { label: "Reason", kind: "wide", value: (row) => row.reason },
+                { label: "Reason", kind: "wide", value: (row) => row.reason, show: ({ reason }) => clamped(reason) },
                 { label: "Tries", kind: "number", value: (row) => row.failures + row.losses },
                 { label: "Given up", value: (row) => row.at, show: ({ at }) => time(at) },
                 { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#letterButtons(row) },
@@ -258,7 +267,8 @@ export class DeadPage extends Page {
 
 /** What they have in common; then one of them in full, if it says more. */
 function groupReason({ reason, example }) {
-    return h("div", {}, reason, example ? h("p", { class: "small muted" }, `for example: ${example}`) : null);
+    const more = example ? h("p", { class: "small muted" }, clamped(`for example: ${example}`)) : null;
+    return h("div", {}, clamped(reason), more);
 }
 
 function fragment(...nodes) {

@@ -16,7 +16,7 @@ const EVERY_S = 5;
 const PAGE = 100;
 const REST_MS = 300;
 const SORTS = [
-    ["Worst success", "success"],
+    ["Lowest success", "success"],
     ["Most queued", "queued"],
     ["Longest delay", "delay"],
     ["Most pages", "pages"],

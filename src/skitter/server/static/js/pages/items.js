@@ -1,7 +1,7 @@
 /** Items: the stored ones as a table or JSON, how well their fields are filled, and the rejected ones. */
 
 import { address, get, of } from "../api.js";
-import { h } from "../dom.js";
+import { clamped, h } from "../dom.js";
 import { moment, percent, quoted, rate, some, withoutHost } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, searchField, skeleton, time } from "../page.js";
@@ -223,10 +223,10 @@ export class ItemsPage extends Page {
                     label: "Page",
                     kind: "wide",
                     value: (row) => row.url,
-                    show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url),
+                    show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, clamped(url)),
                 },
                 { label: "Field", value: (row) => row.field },
-                { label: "Reason", kind: "wide", value: (row) => row.reason },
+                { label: "Reason", kind: "wide", value: (row) => row.reason, show: ({ reason }) => clamped(reason) },
                 { label: "Item", kind: "wide", value: (row) => shorten(row.item) },
             ],
         });

@@ -46,8 +46,10 @@ export class JobsPage extends Page {
         "There are no jobs yet",
         "Start one: ",
         h("code", {}, "skitter run SPIDER.py"),
-        " or ",
+        ", ",
         h("code", {}, "skitter crawl URL"),
+        ", or where an agent serves your spiders, ",
+        h("a", { href: "#/runs" }, "press Run"),
     );
     #bar = h("div", { class: "tools" }, this.#search);
 

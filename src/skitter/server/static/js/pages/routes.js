@@ -64,7 +64,7 @@ export class RoutesPage extends Page {
         this.routes = h(
             "section",
             {},
-            h("p", { class: "tools small muted" }, "What all jobs on this server brought, by site; p95: of this job."),
+            h("p", { class: "tools small muted" }, "Results of all jobs on this server, by site. p95 is that of this job."),
             this.#table.element,
         );
         return h("div", { class: "stack" }, this.routes, this.#none, this.sessions);

@@ -120,7 +120,7 @@ function doneRows(done, link) {
         ["Answer", `${done.status}, ${bytes(done.size_bytes)} in ${duration(done.elapsed_s)}`],
         ["Items", count(done.items)],
         ["Redirects to", done.redirects_to ? link(done.redirects_to) : null],
-        ["Reserved use", done.usage],
+        ["Usage restrictions", done.usage],
         ["Note", done.note],
     ];
 }

@@ -1,6 +1,6 @@
 /** The job's workers, their machines, and those that fell silent. */
 
-import { h, hostName } from "../dom.js";
+import { clamped, h, hostName } from "../dom.js";
 import { ago, count, duration, exact, NONE } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
@@ -27,7 +27,7 @@ export class WorkersPage extends Page {
                 show: ({ memory_mb, is_lost }) => (is_lost ? NONE : `${count(Math.round(memory_mb))} MB`),
             },
             { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
-            { label: "What it held", kind: "wide", value: (row) => row.note },
+            { label: "What it held", kind: "wide", value: (row) => row.note, show: ({ note }) => clamped(note) },
         ],
     });
     #table = new DataTable({
@@ -38,6 +38,7 @@ export class WorkersPage extends Page {
             { label: "Kind", value: (row) => row.kind },
             { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
             { label: "Spider", value: (row) => row.spider ?? "" },
+            { label: "Release", value: (row) => row.release || "before 0.2" },
             ofFetching("Pages", "pages"),
             ofFetching("Errors", "errors"),
             ofFetching("In flight", "active"),
@@ -54,7 +55,7 @@ export class WorkersPage extends Page {
                 show: ({ now, started_at: at }) => h("span", { title: exact(at) }, duration(Math.round(now - at))),
             },
             { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
-            { label: "Note", kind: "wide", value: (row) => row.note, show: clamped },
+            { label: "Note", kind: "wide", value: (row) => row.note, show: ({ note }) => clamped(note) },
         ],
     });
     #none = empty(
@@ -93,11 +94,6 @@ export class WorkersPage extends Page {
 
 function machineState({ is_lost: isLost }) {
     return h("span", { class: "pill", "data-tone": isLost ? "bad" : "ok" }, isLost ? "lost" : "at work");
-}
-
-/** Three lines of it; the rest is in its tooltip. */
-function clamped({ note }) {
-    return h("span", { class: "clamp", title: note }, note);
 }
 
 /** Loaders do not fetch: show nothing instead of 0. */

@@ -6,6 +6,6 @@ export function limitOf({ finished, state, pending, delayed, leased, workers, bo
     if (finished) return "nothing: the job is finished";
     if (state === "paused" || state === "cancelled") return `nothing: the job is ${state}`;
     if (!(pending || delayed || leased)) return "nothing: no URL is waiting";
-    if (!workers?.some(isFetching)) return "no worker is at work";
+    if (!workers?.some(isFetching)) return "no worker is running";
     return bound ? shown(bound) : "the speed of workers and hosts";
 }

@@ -24,10 +24,11 @@ const FIGURES = [
     ["kept_out", "Links excluded"],
     ["refused", "Links refused"],
     ["hosts", "Hosts"],
+    ["cached", "Pages from the archive"],
     ["skipped", "Pages skipped"],
     ["shelved", "Shelved"],
     ["trapped", "Held as traps"],
-    ["unhandled", "Held for want of a handler"],
+    ["unhandled", "Held: no worker has the handler"],
     ["looks", "Shapes to recheck"],
     ["dropped", "Dead letters dropped"],
     ["capped", "Pages capped"],
@@ -40,7 +41,9 @@ const FIGURES = [
     ["new", "New"],
     ["changed", "Changed"],
     ["unchanged", "Unchanged"],
+    ["missing", "Not found, once"],
     ["gone", "Gone"],
+    ["changes", "Changes noted"],
     ["fed", "Fed messages"],
 ];
 

@@ -1,7 +1,7 @@
 /** A stream between two stages: streaks whose speed shows the rate. They stand still under prefers-reduced-motion. */
 
 import { h, s, setText } from "../dom.js";
-import { rate } from "../format.js";
+import { compact, rate } from "../format.js";
 
 const PERIOD = 36; // pixels between the streaks of a lane
 /** Height of the lane, offset of its first streak, length and thickness. */
@@ -49,7 +49,7 @@ export class Flow {
     }
 
     show(perSecond) {
-        setText(this.#number, rate(perSecond));
+        setText(this.#number, perSecond < 10_000 ? rate(perSecond) : compact(perSecond));
         const speed = perSecond > 0 && !still.matches ? SPEED * Math.log10(1 + 9 * perSecond) : 0;
         this.element.dataset.still = String(!(perSecond > 0));
         this.#motion ??= this.#streaks.animate([{ transform: "none" }, { transform: `translateX(${PERIOD}px)` }], {

@@ -117,7 +117,7 @@ export class ClusterLog extends HTMLElement {
             { class: "log-line", "data-level": level, "data-id": id },
             h("time", { title: exact(at) }, clock(at)),
             h("div", { class: "text" }, h("span", { class: "unseen" }, `${level}: `), breakable(text)),
-            h("div", { class: "from" }, from),
+            h("div", { class: "from clamp", title: url }, from),
         );
     }
 

@@ -65,7 +65,7 @@ function pace({ state, pages_per_s: pages, workers, pending }) {
         return pending ? `at its limit of pages, with ${some(pending, "URL")} left` : "nothing is left to fetch";
     if (state !== "running" && state !== "draining") return state;
     if (pages) return "";
-    return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is at work";
+    return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is running";
 }
 
 function left(overview) {
@@ -83,7 +83,7 @@ function bound(overview) {
 /** The share of all attempts, then the hosts that are worst. */
 export function healthCard(view, job) {
     const table = new DataTable({
-        label: "Hosts, worst success first",
+        label: "Hosts, lowest success rate first",
         keyOf: (row) => row.host,
         columns: [
             {
@@ -185,7 +185,7 @@ function trouble({ state, pending, delayed, leased, troubles, silent_workers: si
     if (silent) return ["Partly", `${some(silent, "worker")} fell silent`, "bad"];
     if (dead > done) return ["Partly", "more URLs were given up than done", "bad"];
     if (!isOpen) return ["No", `the job is ${state}`, null];
-    return ["No", isIdle ? "no URL is waiting" : "work is handed out and comes back", null];
+    return ["No", isIdle ? "no URL is waiting" : "URLs are handed out and finished", null];
 }
 
 // --- what does it cost?

@@ -114,14 +114,14 @@ function isStartedByHand({ workers }) {
 
 function sentence({ workers, wanted_workers: wanted }) {
     const running = workers?.filter(isFetching).length ?? 0;
-    if (isStartedByHand({ workers })) return `${some(running, "Scrapy node")} at work: start and stop them yourself`;
-    if (wanted === 0) return `${some(running, "worker")} at work, scaled automatically`;
-    return `${some(running, "worker")} at work`;
+    if (isStartedByHand({ workers })) return `${some(running, "Scrapy node")} running: start and stop them yourself`;
+    if (wanted === 0) return `${some(running, "worker")} running, scaled automatically`;
+    return `${some(running, "worker")} running`;
 }
 
 /** What a number would do. */
 function sentenceOf(workers, effect, machines) {
     if (!workers) return "Each machine decides, by its queue and CPU.";
     if (effect) return `${effect}.`;
-    return machines.length ? "Nothing starts or stops." : "No machine is here: the number waits for one.";
+    return machines.length ? "Nothing starts or stops." : "No machine has joined yet: the number applies to those that do.";
 }
