@@ -15,7 +15,7 @@ embedded/      The embedded server: a private Valkey, shared by every process th
 engine/        The engine: leases requests, makes an attempt at each, sends the outcomes
 errors         Everything Skitter raises on purpose
 explain        Where a URL is and why, as the command line and the HTTP API explain it
-extras         How to install an optional library: it depends on how this package was installed
+extras         Which release this is, and how to install an optional library
 fetch/         Fetching pages: one exchange per call, with limits on all outside input
 frontier/      The frontier: a shared queue of URLs on Redis or Valkey, in which no URL is ever lost
 measure        Metrics: count and time what your own code does, across the whole cluster
@@ -35,6 +35,9 @@ urls           What a URL means to a crawl: what to fetch, what counts as the sa
 """
 
 from __future__ import annotations
+
+#: What the build and `skitter --version` say. Between releases: the next one, with .dev0.
+__version__ = "0.2.0.dev0"
 
 TYPE_CHECKING = False  # importing typing takes time too
 if TYPE_CHECKING:
@@ -73,10 +76,9 @@ if TYPE_CHECKING:
     from skitter.spider import Spider as Spider
     from skitter.spider import load_spider as load_spider
     from skitter.spider import run_handler as run_handler
+    from skitter.spider.files import File as File
     from skitter.spider.page import Page as Page
     from skitter.urls import Canonical as Canonical
-
-    __version__: str
 
 #: Where each public name lives.
 _HOMES = {
@@ -89,6 +91,7 @@ _HOMES = {
         "skitter.frontier.frontier": "Frontier",
         "skitter.measure": "Metrics",
         "skitter.model": "Added Completion Ended Failure Lease Request Response State Stats",
+        "skitter.spider.files": "File",
         "skitter.spider.page": "Page",
         "skitter.queue": "URLQueue",
         "skitter.observe.report": "Report",
@@ -105,10 +108,6 @@ __all__ = sorted(_HOMES)
 if not TYPE_CHECKING:  # or a type checker would believe that every name exists
 
     def __getattr__(name: str) -> object:
-        if name == "__version__":
-            from importlib.metadata import version
-
-            return version("skitter")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

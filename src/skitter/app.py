@@ -143,8 +143,10 @@ async def _compare(server: Server, job: str, config: Config) -> list[Overruled]:
     except JobMissing:
         return []
     found = []
-    for one in JOB_OPTIONS:
-        wanted = getattr(getattr(config, one.table), one.name)
-        if one.name in stored and stored[one.name] != wanted:
-            found.append(Overruled(one, stored[one.name], wanted, one.key in config.explicit))
+    for option in JOB_OPTIONS:
+        wanted = getattr(getattr(config, option.table), option.name)
+        if option.name in stored and stored[option.name] != wanted:
+            found.append(
+                Overruled(option, stored[option.name], wanted, option.key in config.explicit)
+            )
     return found

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from datetime import timedelta
 from itertools import islice
@@ -126,6 +127,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close the connections."""
         self._http.close()
 
     def push(
@@ -168,6 +170,17 @@ class Client:
             yield from page["rows"]
             after = page["next"]
 
+    def start(self, spider: str, **given: Any) -> dict[str, Any]:
+        """Start a run: `start("books", arguments={"kind": "rare"}, fresh=True)`."""
+        body = {"spider": spider, "id": secrets.token_hex(5), **given}
+        started: dict[str, Any] = self._ask(_Ask("POST", "api/runs", body))
+        return started
+
+    def run(self, run: str) -> dict[str, Any]:
+        """A run by its id: its state, exit code and report."""
+        found: dict[str, Any] = self._ask(_Ask("GET", f"api/runs/{quote(run, safe='')}"))
+        return found
+
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         """Call any route of the API: `call("POST", "api/jobs/books/pause")`."""
         return self._ask(_Ask(method, path.lstrip("/"), body, query))
@@ -185,7 +198,7 @@ class Client:
 
 
 class AsyncClient:
-    """The same for an event loop."""
+    """The API of `skitter serve`, for code with an event loop."""
 
     _sleep = staticmethod(asyncio.sleep)
 
@@ -202,6 +215,7 @@ class AsyncClient:
         self.close()
 
     def close(self) -> None:
+        """Close the connections."""
         self._http.close()
 
     async def push(
@@ -245,6 +259,17 @@ class AsyncClient:
             for row in page["rows"]:
                 yield row
             after = page["next"]
+
+    async def start(self, spider: str, **given: Any) -> dict[str, Any]:
+        """Start a run: `await start("books", arguments={"kind": "rare"}, fresh=True)`."""
+        body = {"spider": spider, "id": secrets.token_hex(5), **given}
+        started: dict[str, Any] = await self._ask(_Ask("POST", "api/runs", body))
+        return started
+
+    async def run(self, run: str) -> dict[str, Any]:
+        """A run by its id: its state, exit code and report."""
+        found: dict[str, Any] = await self._ask(_Ask("GET", f"api/runs/{quote(run, safe='')}"))
+        return found
 
     async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         """Call any route of the API: `await call("POST", "api/jobs/books/pause")`."""

@@ -9,6 +9,7 @@
     │   ├── SpiderError            a spider's file does not load; shows the user's own line
     │   ├── NotAllowed             a worker was asked for something it may not do
     │   ├── JobMissing             no job of that name on this server
+    │   ├── RunMissing             no run of that id, or it was forgotten
     │   ├── JobExists              there already is a job of that name
     │   ├── JobMismatch            the job exists with another value of a fixed option
     │   └── ItemsElsewhere         the job's items go elsewhere
@@ -39,8 +40,10 @@
         ├── ServerStopped          the embedded server was stopped while we used it
         ├── DiskFull               the server cannot write to its disk
         ├── JobDamaged             a job's data on the server is unusable
+        │   └── JobNewer           a newer release wrote it in a way that this one cannot read
         ├── ServerFailed           the embedded server did not start
         ├── DirectoryUnusable      the data directory cannot hold the server
+        ├── NoRoomForFiles         downloaded files cannot be written
         ├── ClientMissing          the requested HTTP client is not installed
         ├── BrowserMissing         there is no browser, or no library to control it
         └── BrowserFailed          the browser does not start
@@ -131,6 +134,14 @@ class JobMissing(UsageError):
         hint = f"jobs here: {names}." if known else "`run` and `push` create one."
         super().__init__(f"there is no job {job!r}: {hint}")
         self.job, self.known = job, known
+
+
+class RunMissing(UsageError):
+    """No run of that id, or it was forgotten."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(f"there is no run {shorten(run)!r}: `skitter runs` lists them.")
+        self.run = run
 
 
 class JobExists(UsageError):
@@ -392,12 +403,40 @@ class JobDamaged(InfrastructureError):
         self.job = job
 
 
+class JobNewer(JobDamaged):
+    """A job was written by a newer release of Skitter than this one."""
+
+    def __init__(self, job: str, what: str) -> None:
+        from skitter.extras import RELEASE  # rarely needed, and every command imports this module
+
+        InfrastructureError.__init__(
+            self,
+            f"job {job!r} is not for this release of Skitter ({RELEASE}): {what}. Install the "
+            "newer one here (docs/howto/upgrade.md); if there is none, the job is damaged: run "
+            f"`skitter audit {job}`.",
+        )
+        self.job = job
+
+
 class ServerFailed(InfrastructureError):
     """The embedded server did not start, or went away while starting."""
 
 
 class DirectoryUnusable(InfrastructureError):
     """The data directory cannot hold the server."""
+
+
+class NoRoomForFiles(InfrastructureError):
+    """Downloaded files cannot be written: the disk is full, or the folder is not ours."""
+
+    retryable = True
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        super().__init__(
+            f"files cannot be written to {folder} ({reason}): make room, or name another folder "
+            "(files.folder). Downloads wait."
+        )
+        self.folder = folder
 
 
 class ClientMissing(InfrastructureError):

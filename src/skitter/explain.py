@@ -10,6 +10,7 @@ from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.why import Explanation, why, why_fingerprint
 from skitter.frontier.transport.sync import in_thread
 from skitter.settings import resolve
+from skitter.spider.files import APART
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -24,6 +25,10 @@ async def explain_url(
     found = await why(frontier, url, method=method, body=body, robots=_read_robots)
     # Importing Scrapy takes a second, which must not delay others served by this process.
     is_open = found.state in ("unknown", "refused")
+    if is_open:
+        file = await why(frontier, url, unique=APART, robots=_read_robots)
+        if file.state not in ("unknown", found.state):
+            return file
     others = await in_thread(_identities, url) if is_open else []
     for identity in others:
         other = await why(frontier, url, identity=identity, robots=_read_robots)

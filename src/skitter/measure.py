@@ -78,12 +78,12 @@ ELSEWHERE = {
 class TimingStats:
     """What the whole cluster measured, in seconds, within 2.2 %. None: no measurements."""
 
-    count: int
-    errors: int
-    mean: float | None
-    p50: float | None
-    p95: float | None
-    p99: float | None
+    count: int  # calls that were measured
+    errors: int  # those that raised
+    mean: float | None  # of all calls
+    p50: float | None  # half of the calls took at most this long
+    p95: float | None  # 95 % took at most this long
+    p99: float | None  # 99 % took at most this long
 
 
 class Metrics:

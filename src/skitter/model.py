@@ -20,9 +20,9 @@ Origin = Literal["feed", "adopted", "unsent"]
 MESSAGES = ("feed:", "adopted:", "unsent:")
 
 
-#: Plain HTTP, or a browser.
-Lane = Literal["", "browser"]
-LANES: tuple[Lane, ...] = ("", "browser")
+#: Plain HTTP, a browser, or files that are downloaded.
+Lane = Literal["", "browser", "file"]
+LANES: tuple[Lane, ...] = ("", "browser", "file")
 
 
 class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +38,7 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     interval_s: float = 0.0  # until the next visit
     visits: int = 0
     at: float = 0.0  # seconds since the epoch
+    missing: int = 0  # how many visits in a row have not found it (404, 410)
 
     @property
     def found_nothing(self) -> bool:
@@ -48,14 +49,15 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     """A page to fetch. The frontier stores it as msgpack."""
 
-    method: str = "GET"
-    headers: dict[str, str] = {}
-    body: bytes = b""
-    depth: int = 0
-    parent: str | None = None
+    method: str = "GET"  # the HTTP method
+    headers: dict[str, str] = {}  # sent in addition to the crawl's own
+    body: bytes = b""  # text is sent as UTF-8
+    depth: int = 0  # links from a start URL to here
+    parent: str | None = None  # the URL of the page that links here
+    #: The name of the spider's function for its page; None: the default one.
     handler: str | None = None
-    meta: dict[str, Any] = {}
-    priority: int = 0
+    meta: dict[str, Any] = {}  # data of your own for the handler: `page.meta`
+    priority: int = 0  # higher is sooner; -1000 to 1000
     #: Requests are equal if their canonical URL, method and body are; a value here sets this one
     #: apart, so that it is fetched even though the page is known.
     unique: str = ""
@@ -71,6 +73,9 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     #: Of a start page in a round of a schedule: when that was due, in ms. Where it redirects to is
     #: visited again, too.
     round: int = 0
+    #: Of a page that is handled again (`skitter redo`): where the archive has its response, as a
+    #: line of its index; or `fetch`.
+    redo: str = ""
     #: Seconds for the whole request, overriding fetch.total_timeout_s and first_byte_timeout_s.
     timeout_s: float | None = None
     #: Lowers fetch.max_body_mb for this request; cannot raise it.
@@ -132,11 +137,11 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     """A server's answer to one request; a redirect is an answer like any other."""
 
     url: str  # as requested; if rendered, where the browser ended up
-    status: int
+    status: int  # the HTTP status
     headers: tuple[tuple[str, str], ...] = ()  # names in lower case, in order of arrival
-    body: bytes = b""
+    body: bytes = b""  # decompressed
     remote_address: str | None = None  # the IP that answered
-    elapsed_s: float = 0.0
+    elapsed_s: float = 0.0  # from sending the request to the end of the body
     connect_s: float = 0.0  # to connect, with TLS; 0: reused connection, or unknown
     first_byte_s: float = 0.0  # until the headers arrived; 0: unknown
     moved_bytes: int = 0  # sent and received by a browser, including subresources
@@ -177,10 +182,10 @@ class BadEntry(msgspec.Struct, frozen=True):
 class Pushed(msgspec.Struct, kw_only=True):
     """What became of pushed URLs. `bad` lists the first hundred that cannot be crawled."""
 
-    new: int = 0
-    seen: int = 0
-    deep: int = 0
-    bad: list[BadEntry] = []
+    new: int = 0  # added to the queue
+    seen: int = 0  # known already
+    deep: int = 0  # beyond max_depth
+    bad: list[BadEntry] = []  # cannot be crawled
 
 
 class Ended(StrEnum):
@@ -217,17 +222,18 @@ class Pace(msgspec.Struct, frozen=True, eq=False):
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """A request that is ours until the lease expires. The token proves it."""
 
-    request: Request
-    fingerprint: str
-    host: str
-    priority: int
+    request: Request  # what to fetch
+    fingerprint: str  # identifies the page in the frontier
+    host: str  # whom to be polite to
+    priority: int  # that of the request, less one for each retry
     attempt: int  # 1 for the first try
     losses: int  # how many workers vanished while holding it
-    token: str
+    token: str  # proves that the lease is ours
     pace: Pace | None = None  # None: no delay
 
     @property
     def url(self) -> str:
+        """The URL of the request."""
         return self.request.url
 
     @property
@@ -242,6 +248,7 @@ class Leased(msgspec.Struct, frozen=True):
     leases: list[Lease]
     state: State
     again_in_s: float | None  # None: nothing is waiting for its time
+    has_files: bool = False  # the file lane has some that may be downloaded now
 
 
 class SessionNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -259,7 +266,7 @@ class Revisit(msgspec.Struct, frozen=True, kw_only=True):
     """What a visit found, and when the next one is: never, if the page is gone."""
 
     after_ms: int
-    how: Literal["new", "changed", "unchanged", "gone"]
+    how: Literal["new", "changed", "unchanged", "missing", "gone"]
     record: msgspec.Raw  # as stored in `task`
     emptied: msgspec.Raw | None = None  # tells loaders that the page has no items any more
 
@@ -277,28 +284,31 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     session: SessionNews | None = None
     yields: dict[int, int] = {}  # number of a URL shape -> the page's value to it
     archived: str = ""  # for a page that is done: its line in the archive's index
+    cached: bool = False  # the archive answered, not the site
+    unused_ms: int = 0  # the turn of its host, if no request left: others may have it
+    emptied: msgspec.Raw | None = None  # rows of earlier visits to the page are not valid any more
     revisit: Revisit | None = None
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """A successful lease: what was found, stored in the same step that ends it."""
 
-    lease: Lease
-    items: Sequence[Any] = ()
-    links: Sequence[Request] = ()
+    lease: Lease  # what was leased
+    items: Sequence[Any] = ()  # what the handler yielded
+    links: Sequence[Request] = ()  # requests to add
     #: Links the frontier already has at this depth or less: offered again if a shorter way is
     #: found.
     again: Sequence[Request] = ()
-    feedback: Feedback | None = None
+    feedback: Feedback | None = None  # what the frontier learns about the host
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """A failed lease: retried after a delay, or dead after the last try."""
 
-    lease: Lease
-    error: str
+    lease: Lease  # what was leased
+    error: str  # the reason, as shown to people
     after_s: float | None = None  # None: exponential backoff with full jitter
-    feedback: Feedback | None = None
+    feedback: Feedback | None = None  # what the frontier learns about the host
     excluded_by: str = ""  # the job's patterns (`Limits.patterns`): nothing has failed
 
 
@@ -330,14 +340,15 @@ class Result:
     """One item from a completed page; or a notice that the page has none any more."""
 
     id: str  # its position in the stream
-    fingerprint: str
+    fingerprint: str  # identifies the page
     index: int  # position among the page's items; -1: it has none
-    url: str
-    item: Any
+    url: str  # of the page
+    item: Any  # what the handler yielded
     fetched_at: float  # seconds since the epoch, server's clock, when the page was completed
     #: Sent apart from the completion of its page, so perhaps seconds earlier than other items of
     #: the same visit.
     is_part: bool = False
+    is_later: bool = False  # since the job has begun to visit pages again
 
     @property
     def is_notice(self) -> bool:
@@ -348,16 +359,16 @@ class Result:
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a job at one moment, over all its shards."""
 
-    job: str
-    state: State
-    pending: int = 0
-    delayed: int = 0
-    leased: int = 0
-    done: int = 0
-    dead: int = 0
+    job: str  # the name of the job
+    state: State  # what the operator wants it to do
+    pending: int = 0  # in the queue
+    delayed: int = 0  # waiting for a time, such as that of a retry
+    leased: int = 0  # being fetched
+    done: int = 0  # completed
+    dead: int = 0  # given up; kept with the reason
     excluded: int = 0  # by the job's patterns, while they waited; neither fetched nor dead
     dropped: int = 0  # dead letters that were removed
-    seen: int = 0
+    seen: int = 0  # accepted, each URL once
     shelved: int = 0  # pending, but their host's budget is spent
     trapped: int = 0  # held because their shape's budget is spent
     unhandled: int = 0  # held because no worker has their handler
@@ -368,25 +379,28 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     new: int = 0  # pages visited for the first time, in a job with revisits
     changed: int = 0  # revisited, and different
     unchanged: int = 0  # revisited, and the same: no handler ran
+    missing: int = 0  # revisited, and not found; visited once more before they count as gone
     gone: int = 0  # revisited, and gone (404, 410)
     items: int = 0  # results waiting to be read
-    duplicates: int = 0
+    duplicates: int = 0  # offers of known URLs
     refused: int = 0  # too deep, or offered to a closed job
     kept_out: dict[str, int] = {}  # links not followed, by kind
-    retried: int = 0
+    retried: int = 0  # failed attempts that were tried again
     lost: int = 0  # leases that expired
     late: int = 0  # ended after that, without effect
     stored: int = 0  # items stored by a loader
     updated: int = 0  # rows of earlier visits that they replaced
+    changes: int = 0  # noted in the output: `skitter changes`
     rejected: int = 0  # items that could not be stored
     blocked: int = 0  # block pages received
     incidents: int = 0  # how often a host was slowed down because it signalled overload
     skipped: int = 0  # pages of a type that the spider does not want
     undeclared: int = 0  # values of fields that the declared item type lacks: dropped
+    cached: int = 0  # pages that the archive answered, not the site
     capped: int = 0  # pages with more items or links than allowed
     damaged: int = 0  # unreadable records that were restarted or given up
     reopened: int = 0  # done, but to offer their links again: a shorter way, or a higher max_depth
-    hosts: int = 0
+    hosts: int = 0  # hosts that the job knows
     fed: int = 0  # messages in the feed list
     crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed
     finished: bool = False  # and no item waits for a loader

@@ -39,7 +39,7 @@ from skitter.frontier.delays import Departure
 from skitter.frontier.feed import FULL_PAUSE_S, feed, take_feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.items import find_item, read_items, remove_items
-from skitter.frontier.offers import identify_request
+from skitter.frontier.requests import identify_request
 from skitter.frontier.transport.connection import check_process
 from skitter.frontier.transport.endpoints import process_id
 from skitter.frontier.transport.sync import has_loop, run_sync

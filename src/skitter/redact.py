@@ -217,7 +217,7 @@ def _is_secret(name: str, also: frozenset[str] = frozenset()) -> bool:
         return False
     known = _SECRET_NAMES | also
     pieces = {_plain(name), *map(_plain, name.split("["))}  # token[0], user[token], token[a]
-    return any(one in known or one.endswith(_SECRET_ENDINGS) for one in pieces)
+    return any(piece in known or piece.endswith(_SECRET_ENDINGS) for piece in pieces)
 
 
 def _plain(name: str) -> str:

@@ -114,7 +114,7 @@ def is_known(directory: Path) -> bool:
 
 def _is_filled(directory: Path) -> bool:
     try:
-        return any(_is_obeyed(one.name) for one in directory.iterdir())
+        return any(_is_obeyed(path.name) for path in directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return False
 
@@ -148,7 +148,7 @@ def _found_marks(directory: Path) -> list[str]:
 def _is_closed(directory: Path) -> bool:
     """Whether only we can read the append-only file, in today's place or that of Redis 6. One that
     came with `git pull`, which overwrites ignored files, is readable by others."""
-    data = (one for one in _entries(directory) if one.name.startswith("appendonly."))
+    data = (entry for entry in _entries(directory) if entry.name.startswith("appendonly."))
     return not any(map(_is_open_to_others, data))
 
 
@@ -183,7 +183,7 @@ def trust(directory: Path) -> None:
     entries = _entries(directory)
     for entry in entries:
         _check_entry(entry)
-    for place in (directory, *(Path(one.path) for one in entries if _is_obeyed(one.name))):
+    for place in (directory, *(Path(entry.path) for entry in entries if _is_obeyed(entry.name))):
         place.chmod(stat.S_IMODE(place.stat().st_mode) & ~GROUP_OR_OTHERS)
     check_owner(directory)
     _mark(directory)
@@ -242,7 +242,7 @@ def _key() -> bytes | None:
 
 
 def _make_folder(place: Path) -> None:
-    there = next(one for one in (place, *place.parents) if one.exists())
+    there = next(parent for parent in (place, *place.parents) if parent.exists())
     if os.geteuid() == 0 and there.stat().st_uid != 0:  # sudo in a user's home: leave it theirs
         raise PermissionError
     place.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ _SESSION_IN_PATH: Final = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", r
 class Canonical:
     """The rules for what counts as the same page. A crawl keeps those it started with."""
 
-    sort_query: bool = True
+    sort_query: bool = True  # a?x=1&y=2 and a?y=2&x=1 are one page
     drop_tracking: bool = True  # and session ids
     keep_fragment: bool = False  # for sites whose scripts show another page per #fragment
 
@@ -151,9 +151,9 @@ def join_all(base: str, links: Iterable[str]) -> list[str]:
     return [url for url in dict.fromkeys(urls) if url]
 
 
-def _resolve_rest(base: str, above: _Place, links: list[str], urls: list[str | None]) -> None:
+def _resolve_rest(base: str, above: _LinksOfBase, links: list[str], urls: list[str | None]) -> None:
     """Fill in what was not found above: most of it is relative to the base's folder."""
-    below: _Place | None = None
+    below: _LinksOfBase | None = None
     for place, link in enumerate(links):
         if urls[place] is not None:
             continue
@@ -170,7 +170,7 @@ _ROOTED: Final = ("/", "http://", "https://")
 _WORTH_KEEPING: Final = 500  # characters: bounds the cache in bytes, too
 
 
-class _Place(dict[str, str]):
+class _LinksOfBase(dict[str, str]):
     """Links as written relative to one base, and where they lead."""
 
     def __init__(self, base: str) -> None:
@@ -190,13 +190,13 @@ class _Lately:
 
     def __init__(self, size: int) -> None:
         self._size, self._room = size, size
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _LinksOfBase] = {}
 
-    def at(self, base: str) -> _Place:
+    def at(self, base: str) -> _LinksOfBase:
         place = self._places.get(base)
         if place is None:
             self.make_room()
-            place = self._places[base] = _Place(base)
+            place = self._places[base] = _LinksOfBase(base)
         return place
 
     def make_room(self) -> None:

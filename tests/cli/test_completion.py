@@ -26,8 +26,8 @@ def tab(skitter, monkeypatch):
 
 
 def test_commands_are_completed_from_the_menu(tab):
-    assert tab("skitter sta") == ["status"]
-    assert tab("skitter re") == ["replay", "rejected", "resume"]
+    assert tab("skitter stat") == ["status"]
+    assert tab("skitter re") == ["replay", "redo", "release", "rejected", "resume"]
     assert {"run", "status", "demo"} < set(tab("skitter "))
 
 

@@ -13,6 +13,7 @@ from skitter import URLQueue
 from skitter.cli.commands import dead
 from skitter.cli.commands.dead import _cells
 from skitter.cli.show import console
+from skitter.frontier.records.failed import FailedPage, FailedPages
 from skitter.model import DeadLetter, Request
 
 
@@ -85,3 +86,71 @@ def test_a_reason_may_be_copied_from_the_list_of_those_that_there_are(skitter, g
     assert skitter("dead", "retry", gone, "--reason", "418", "--json").json["retried"] == 0
     skitter("dead", "drop", gone, "--all")
     assert skitter("dead", "retry", gone, "--reason", "418").out == f"{gone}: no dead letters.\n"
+
+
+SHOP = """
+from skitter import Spider
+
+spider = Spider("shop", "https://shop.example/")
+
+
+@spider.page
+def book(page):
+    yield {"price": float(page.css_first(".price").text())}
+"""
+
+
+async def test_a_page_that_failed_is_saved_handled_here_and_made_a_test(
+    frontier, skitter_here, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    spider = tmp_path / "shop.py"
+    spider.write_text(SHOP)
+    url, other = "https://shop.example/b?token=geheim", "https://shop.example/c"
+    pages = FailedPages(most=9, max_mb=9)
+    for number, (address, body) in enumerate(
+        [(url, b"<p class=price>free"), (other, b"<p class=price>9")], 7
+    ):
+        page = FailedPage(
+            fingerprint=str(number),
+            url=address,
+            reason="handler book failed: ValueError",
+            at=1.0,
+            status=200,
+            headers=[("content-type", "text/html")],
+            body=body,
+            traceback="ValueError: free",
+            request={"parent": "https://shop.example/?token=geheim"},
+        )
+        pages.add(page)
+    await pages.send(frontier)
+    job, shown = frontier.job, "https://shop.example/b?token=***"
+
+    for name in (url, shown, "7"):
+        saved = await skitter_here("dead", "show", job, name, "--page")
+        assert (saved.exit_code, shown in saved.out) == (0, True), saved.err
+        assert "geheim" not in saved.out
+    assert "ValueError: free" in saved.out
+    assert (tmp_path / "failed-7.html").read_bytes() == b"<p class=price>free"
+    assert (tmp_path / "failed-7.html").stat().st_mode & 0o77 == 0
+    document = (await skitter_here("dead", "show", job, url, "--page", "--json")).json
+    assert (document["url"], document["request"]["parent"][-3:]) == (shown, "***")
+    whole = await skitter_here("dead", "show", job, url, "--page", "--json", "--with-secrets")
+    assert whole.json["url"] == url
+    missing = await skitter_here("dead", "show", job, "https://shop.example/x", "--page")
+    assert (missing.exit_code, f"it has {shown}, {other}." in missing.err) == (2, True)
+
+    again = await skitter_here("shell", shown, "--dead", job, "--spider", "shop.py", stdin="1 + 1")
+    assert again.out == "2\n"
+    assert "could not convert string to float: 'free'" in again.err
+    assert "geheim" not in again.err
+    repaired = await skitter_here("shell", other, "--dead", job, "--spider", "shop.py", stdin="1")
+    assert "does not fail any more" in repaired.err
+
+    fails = await skitter_here("test", "add", "shop.py", url, "--dead", job)
+    assert (fails.exit_code, (tmp_path / "fixtures").exists()) == (1, False)
+    added = await skitter_here("test", "add", "shop.py", other, "--dead", job)
+    assert "1 item and 0 links" in added.out + added.err
+    assert (await skitter_here("test")).exit_code == 0
+    spider.write_text(SHOP.replace("float(", "1 + float("))
+    assert (await skitter_here("test")).exit_code == 1

@@ -278,7 +278,7 @@ def test_a_spider_shows_its_items_its_links_and_what_was_refused(skitter, shop, 
     assert answer.exit_code == 0
     assert re.search(r"items +1\s+- \{\"title\":\"Café\"\}", answer.out)
     assert re.search(rf"would follow +2\s+- {shop}/book/1  book, priority 5", answer.out)
-    assert re.search(r"would not +2\s", answer.out)
+    assert re.search(r"would skip +2\s", answer.out)
     assert "https://elsewhere.test/  host elsewhere.test is neither a seed's" in answer.out
     assert f"{shop}/secret/plan  robots.txt disallows it" in answer.out
 

@@ -141,13 +141,13 @@ def test_a_worker_imports_nothing_that_only_people_or_databases_need(
         "skitter.cli.child",
         "skitter.cli.tuning",
     }
-    assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl.course"}
+    assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl.lifecycle"}
 
 
 def test_a_loader_into_a_file_imports_no_library_of_databases(tmp_path):
     program = """
 import sys
-import skitter.cli.loader
+import skitter.crawl.job_loader
 from skitter.sinks.registry import open_store
 open_store(sys.argv[1], job="books").close()
 print(*sys.modules)
@@ -156,7 +156,7 @@ print(*sys.modules)
     done = subprocess.run(words, capture_output=True, text=True, check=True)
 
     found = set(done.stdout.split())
-    assert "skitter.sinks.jsonl" in found
+    assert "skitter.sinks.files.jsonl" in found
     assert not found & {"sqlalchemy", "psycopg", "pyarrow", "wreq", "selectolax", "click", "rich"}
 
 

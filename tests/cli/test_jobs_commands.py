@@ -363,11 +363,11 @@ def test_a_host_is_shown_and_has_values_of_its_own(skitter, job):
     assert "delay         3 s (its own)" in given.out
     assert "in flight     2 (its own)" in given.out
     assert "budget        5 pages (its own)" in given.out
-    assert "may be asked  in 3,5" in blocked.out or "may be asked  in 3,600" in blocked.out
+    assert "next request  in 3,5" in blocked.out or "next request  in 3,600" in blocked.out
     assert known["own"] == {"delay_ms": 3000.0, "max_in_flight": 2.0, "max_pages": 5.0}
     assert known["queued"] == 2
     assert "its own" not in reset.out
-    assert "may be asked  now" in reset.out
+    assert "next request  now" in reset.out
     assert skitter("audit", job).exit_code == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skitter.fetch.robots import RobotsRules
-from skitter.frontier.delays import Trip
+from skitter.frontier.delays import SentRequest
 from skitter.frontier.jobs import create_job
 from skitter.frontier.sites.learned import store_robots
 from skitter.model import Failure, Feedback, Request
@@ -43,7 +43,7 @@ async def test_status_why_and_top_say_that_a_host_was_slowed_down(server, job, s
     await slow_job(server, job)
 
     status = await skitter_here("status", job)
-    assert f"1 refusal by hosts, which are asked less often: `skitter hosts {job}`" in status.out
+    assert f"1 refusal by hosts, which now get fewer requests: `skitter hosts {job}`" in status.out
     why = (await skitter_here("why", job, "https://b.test/1", "--json")).json
     [reason] = [one for one in why["because"] if "its host gets a request every" in one]
     assert reason.endswith("s: it answered 503")
@@ -57,14 +57,14 @@ async def test_the_audit_of_politeness_names_hosts_and_problems(server, job, ski
     assert nothing.out == f"{job}: no request to a host with a delay is on record.\n"
 
     def left(number, host="a.test", **changes):
-        trip = Trip(host, f"https://{host}/{number}", 40_000 * number, 0, 0.1, 40)
+        trip = SentRequest(host, f"https://{host}/{number}", 40_000 * number, 0, 0.1, 40)
         return trip._replace(**changes)
 
     await frontier.record([left(1), left(2)])
     polite = await skitter_here("audit", job, "--politeness")
     assert polite.exit_code == 0
     assert "40.000 s" in polite.out
-    assert "Every host was asked politely." in polite.out
+    assert "Politeness was kept at every host." in polite.out
 
     await store_robots(frontier, "a.test", rules("Disallow: /4"), ttl_s=60)
     await frontier.record([left(3), left(4, at_ms=40_000 * 3 + 500)])

@@ -58,7 +58,10 @@ def test_an_estimate_is_rounded_up_to_a_second():
 
 
 def test_the_block_says_how_long_is_left_only_if_that_is_known():
-    for eta_s, says in ((0.4, "9 s so far, 1 s to go for what is known"), (None, "9 s so far")):
+    for eta_s, says in (
+        (0.4, "9 s so far, 1 s left for the URLs known so far"),
+        (None, "9 s so far"),
+    ):
         shown = StringIO()
         Console(file=shown, width=80).print(block(Moment(a_look(eta_s=eta_s))))
         assert shown.getvalue().splitlines()[-1].rstrip() == says

@@ -144,7 +144,7 @@ def test_files_that_were_left_out_are_counted_with_the_flag_that_fetches_them(ca
 
     assert (report.files, report.kept_out, report.exit_code) == (240, {}, 0)
     said = capsys.readouterr().out
-    assert "files    240 links to files: --fresh --files fetches them, too\n" in said
+    assert "files    240 links to files: --fresh --files all downloads them\n" in said
     assert "excluded" not in said
 
 

@@ -467,7 +467,7 @@ def test_health_is_one_line_and_an_exit_code(skitter, on, job):
         assert done.out.count("\n") == 1
         return done.exit_code, done.out
 
-    assert ask() == (0, "well: the server answers and can write\n")
+    assert ask() == (0, "healthy: the server answers and can write\n")
     assert ask(job, "--part", "worker") == (
         1,
         f"no worker on {socket.gethostname()} has ever reported\n",
@@ -481,13 +481,13 @@ def test_health_is_one_line_and_an_exit_code(skitter, on, job):
         await beat(frontier, old)
 
     on(report)
-    assert ask(job, "--part", "worker") == (0, "well: a worker on this machine reports\n")
+    assert ask(job, "--part", "worker") == (0, "healthy: a worker on this machine reports\n")
     code, says = ask(job, "--part", "loader")
     assert (code, says.startswith("no loader on ")) == (1, True)
     away = ("--redis", "redis://127.0.0.1:1")
     assert skitter("health", *away).exit_code == 3
     waiting = skitter("health", job, "--part", "worker", *away)  # a probe must not kill it
-    assert (waiting.exit_code, waiting.out.startswith("well, as far as")) == (0, True)
+    assert (waiting.exit_code, waiting.out.startswith("healthy, as far as")) == (0, True)
     assert skitter("health", "--part", "worker").exit_code == 2
 
 

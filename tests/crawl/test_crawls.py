@@ -67,7 +67,7 @@ def test_running_it_again_before_a_page_is_due_says_so(open_shop, make_machine):
     again = machine.run("--revisit")
 
     assert re.search(
-        r"books is finished, and none of its \d+ pages to revisit is due yet", again.stderr
+        r"books is finished, and none of the \d+ pages to revisit is due yet", again.stderr
     )
     assert len(shop.log()) == asked
 

@@ -38,7 +38,7 @@ async def test_what_is_held_is_fetched_by_the_command_that_the_report_names(make
         first = await call(*words, "-s", "limits.shape_budget=1")
         *_, files, held = first.stdout.splitlines()
         assert (first.returncode, rows_of(machine)) == (4, 11), first.stderr
-        assert files == "files    2 links to files: --fresh --files fetches them, too"
+        assert files == "files    2 links to files: --fresh --files all downloads them"
         assert f"URLs like 127.0.0.1:{web.port}/day/#, which may have no end" in held
         [command] = re.findall(r"`skitter (.*?)`", held)
 

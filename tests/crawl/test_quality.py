@@ -10,7 +10,7 @@ import pytest
 
 from skitter.app import open_server
 from skitter.frontier.jobs import create_job, open_job
-from skitter.frontier.transport.wire import encode
+from skitter.frontier.transport.messages import encode
 from skitter.model import State
 from skitter.settings import Settings
 

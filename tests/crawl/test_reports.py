@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skitter.crawl.course import _why_idle
+from skitter.crawl.lifecycle import _why_idle
 from skitter.crawl.plan import Plan
 from skitter.demo import SPIDER
 from skitter.model import State, Stats
@@ -150,14 +150,14 @@ def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine,
 @pytest.mark.parametrize(
     ("counts", "keep_alive", "said"),
     [
-        ({}, False, "--fresh starts over."),
+        ({}, False, "--fresh starts over, `skitter redo j.py` handles its pages again."),
         ({"dead": 1}, False, "`skitter dead retry j --all` queues its dead letters again."),
         ({"kept_out": {"pattern": 3}}, False, "exclude or include refused are found again only"),
-        ({"revisits": 2}, False, "none of its 2 pages to revisit is due yet."),
+        ({"revisits": 2}, False, "none of the 2 pages to revisit is due yet."),
         ({}, True, "waits for new URLs, revisits and scheduled rounds."),
     ],
 )
 def test_a_crawl_that_has_nothing_to_do_says_what_would_change_that(counts, keep_alive, said):
-    idle = _why_idle(Stats(job="j", state=State.RUNNING, **counts), keep_alive=keep_alive)
+    idle = _why_idle(Stats(job="j", state=State.RUNNING, **counts), "j.py", keep_alive=keep_alive)
     assert said in idle
     assert ("--fresh" in idle) == (not keep_alive and "revisits" not in counts)

@@ -12,7 +12,7 @@ import pytest
 from fleet.test_supervisor import STAYS, exits, make, running
 from skitter.crawl import supervisor
 from skitter.crawl.children import ProcessPool
-from skitter.crawl.loading import Loader
+from skitter.crawl.job_loader import Loader
 from skitter.crawl.supervisor import Supervisor
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import purge_job

@@ -11,7 +11,7 @@ from skitter.redact import (
     redact_tree,
     redact_webhook,
 )
-from skitter.sinks.postgres import Postgres
+from skitter.sinks.databases.postgres import Postgres
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ commands/   Commands: each parses, calls and renders
 common      What all commands share: common options, and access to the server
 crawl       Crawling: run, crawl, worker
 dashboard   The HTTP API and the dashboard: serve, and --dashboard alongside a crawl
+failures    Pages that failed, as the server keeps them: to be looked at, and handled here
 flags       Command flags, made from the declared options
-loader      A loader in this process: `load` runs one, and `run` starts one as a child
 main        The entry point, and the only place that turns errors into exit codes
 menu        The menu of commands: `skitter --help`, `--version`, completion
 outputs     Items into databases and files: load, export
 parameters  Click's commands, made from functions whose parameters are annotated
 running     A crawl from its seeds to its report, by processes here or by Celery's workers
 show/       What commands show: data, progress, the live view
+started     The processes of an agent: one that carries out a run
 status      What `skitter status` shows
 tests       Tests of spiders on saved pages: test, test add, test accept
 tuning      What a process of ours does for others on the machine: its memory, its share of CPU

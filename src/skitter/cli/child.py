@@ -115,7 +115,7 @@ async def run_to_the_end(worker: Worker) -> None:
 
 
 def _loader(job: str, parent: int, config: WorkerConfig, *, transform: str) -> Work:
-    from skitter.cli.loader import LoaderProcess
+    from skitter.crawl.job_loader import LoaderProcess
     from skitter.sinks import Destination
     from skitter.spider import load_transform
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,12 +17,12 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
 from skitter.frontier.transport.connection import Server
 from skitter.settings import Settings, find_server
+from skitter.settings.option import seconds_of as seconds_of
 
 if TYPE_CHECKING:
     from skitter.frontier.records.operators import NewAction
 
 T = TypeVar("T")
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 Job = Annotated[str, Argument(metavar="JOB", help="The job's name.", show_default=False)]
 Redis = Annotated[
@@ -58,14 +57,6 @@ def pairs_of(arguments: list[str] | None) -> dict[str, str]:
         if "=" not in one:
             raise BadOption("-a", one, "name=value")
     return dict(one.split("=", 1) for one in arguments or [])
-
-
-def seconds_of(option: str, text: str) -> float:
-    """6h, 90m, 2d or a number of seconds. Raises BadOption."""
-    found = re.fullmatch(r"(\d{1,9})([smhdw]?)", text.strip())
-    if not found or not int(found[1]):
-        raise BadOption(option, text, "an interval such as 6h, 90m or 2d")
-    return float(int(found[1]) * UNITS[found[2] or "s"])
 
 
 def as_bytes(argument: str) -> bytes:

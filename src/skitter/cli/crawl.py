@@ -18,14 +18,13 @@ from skitter.cli.common import (
     Redis,
     Yes,
     pairs_of,
-    seconds_of,
 )
 from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.running import run_plan, supervisor_of
-from skitter.cli.show.output import print_progress
-from skitter.crawl.course import open_plan
+from skitter.cli.show.output import LINES, print_progress
+from skitter.crawl.lifecycle import open_plan
 from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.fetch.browser.chromium import check_browser
@@ -36,8 +35,9 @@ from skitter.frontier.transport.connection import Server
 from skitter.observe.logs import check_log
 from skitter.observe.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
+from skitter.settings.option import seconds_of
 from skitter.spider import load_spider
-from skitter.spider.default import Format
+from skitter.spider.default import Format, Wanted
 from skitter.urls import fingerprint, identify
 
 #: The spider of `skitter crawl`.
@@ -116,10 +116,10 @@ def run(
             "--proxy does not apply to Celery workers: set HTTPS_PROXY where they run, or "
             "fetch.proxy in their skitter.toml."
         )
-    if engine is Engine.CELERY and given.get("archive.keep"):
+    if engine is Engine.CELERY and (given.get("archive.keep") or given.get("fetch.cache")):
         raise UsageError(
-            "--archive does not apply to Celery workers, which keep pages where they run: set "
-            "archive.keep and archive.folder in their skitter.toml."
+            "--archive and --cache do not apply to Celery workers, which keep pages where they "
+            "run: set archive.keep and archive.folder in their skitter.toml."
         )
     how: dict[str, Any] = {
         "fresh": fresh,
@@ -144,8 +144,13 @@ def crawl(
         bool, Option("--sitemap", help="Start from the sitemaps of the URLs' hosts, too.")
     ] = False,
     files: Annotated[
-        bool, Option("--files", help="Fetch PDFs, archives, pictures and media, too.")
-    ] = False,
+        str,
+        Option(
+            "--files",
+            metavar="KINDS",
+            help="Download files, too: all, or kinds such as pdf,image; docs/howto/files.md.",
+        ),
+    ] = "",
     format: Annotated[
         Format, Option("--format", help="What to store of a page; docs/howto/content.md.")
     ] = Format.RAW_TEXT,
@@ -173,7 +178,8 @@ def crawl(
         if "politeness.delay_s" in given:
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
-    derived = _job_name_of(urls)  # also says which URL is none
+    Wanted(files.split(","))  # raises for a kind that does not exist
+    derived = _job_name_of(urls)  # raises for a URL that is not valid
     if format is not Format.RAW_TEXT:  # a crawl of its own: rows of two formats do not mix
         derived = f"{derived}-{format}"
     arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap, "files": files}
@@ -233,16 +239,17 @@ def plan_of(
     name = job or spider.name
     config = resolve(given, job=name, spider=spider.tables)
     check_log(config.log)
+    LINES.set(config.log.format)
     plan = Plan(
         target=target,
         arguments=arguments,
         spider=spider,
         job=name,
         config=config,
-        out=config.output.to or f"{name}.{'jsonl' if target == PLAIN else 'db'}",
+        out=config.output.place(f"{name}.{'jsonl' if target == PLAIN else 'db'}"),
         **how,
     )
-    if config.archive.keep:
+    if plan.worker.archive.keep:
         import skitter.archive.record  # noqa: F401  raises UsageError without its library
     if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 from skitter.app import open_server
 from skitter.cli.common import Directory, Redis, on_server, settings
 from skitter.cli.parameters import Option
-from skitter.cli.show.output import print_progress, say
+from skitter.cli.show.output import LINES, print_progress, say
 from skitter.cli.tuning import serving_here, tune_collector
 from skitter.engine.pulse import is_orphan
 from skitter.errors import InfrastructureError, UsageError
@@ -78,7 +78,9 @@ def serve(
     address = Address(host, port, tls_cert, tls_key, tuple(allow_host or ()))
     address.check(insecure=insecure)
     listener, where = listen(address), settings(redis, directory)
-    allow = resolve().fetch.allow_hosts
+    config = resolve()
+    allow = config.fetch.allow_hosts
+    LINES.set(config.log.format)
 
     async def work(server: Server) -> None:
         known = address.names

@@ -79,6 +79,7 @@ def _parameter(name: str, one: Option) -> inspect.Parameter:
     words = one.declared.flag.split(" ") if one.declared.flag else [one.flag]
     kind = get_origin(one.type) or one.type
     flag: Any = Flag(*words, help=_help(one), metavar=_metavar(one), show_default=False)
+    flag.bare = one.declared.bare
     if kind is bool:
         flag.metavar = None
     is_list = kind in (tuple, dict) or one.declared.repeats

@@ -60,9 +60,11 @@ def run_command() -> None:
 
 
 def _call(words: list[str]) -> None:
-    if words[2:3] == ["--parent"]:  # a child of `run`, which needs no menu
-        from skitter.cli.child import main
-
+    if words[2:3] == ["--parent"]:  # a child of `run` or `agent`, which needs no menu
+        if words[0] in ("started", "offers"):
+            from skitter.cli.started import main
+        else:
+            from skitter.cli.child import main
         main(words)
     else:
         from skitter.cli.menu import call

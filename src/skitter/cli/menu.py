@@ -33,7 +33,7 @@ PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_optio
 #: and the first line of its help, which would otherwise import them all.
 PANELS = {
     "Begin": {
-        "demo": ("commands.demo:demo", "Crawl a bundled bookshop, and audit the result."),
+        "demo": ("commands.project:demo", "Crawl a bundled bookshop, and audit the result."),
         "new": ("commands.project:new", "Write a working spider and its test, for you to change."),
         "fetch": ("commands.shell:fetch", "Show one page as a worker sees it."),
         "shell": ("commands.shell:shell", "Open a Python shell with a page that was just fetched."),
@@ -48,6 +48,15 @@ PANELS = {
         "run": ("crawl:run", "Crawl with a spider: workers, a loader and a live display."),
         "crawl": ("crawl:crawl", "Crawl without a spider, and store what every page says."),
         "worker": ("crawl:worker", "Join a crawl with the workers of this machine."),
+        "agent": (
+            "commands.runs:agent",
+            "Serve runs of the spiders in a list, until stopped.",
+        ),
+        "start": ("commands.runs:start", "Start a run of a spider on an agent."),
+        "runs": (
+            "commands.runs:group",
+            "Show, stop and repeat runs; without a command, list the newest.",
+        ),
         "celery": (
             "running:celery",
             "Run a command of Celery on Skitter's app, such as `worker -c 4`.",
@@ -57,11 +66,20 @@ PANELS = {
             "Move items from the server into a database or file, until stopped.",
         ),
         "export": ("outputs:export_items", "Copy a job's rows from its database into a file."),
+        "changes": (
+            "outputs:changes",
+            "Show what later visits found: fields that changed, new and gone pages.",
+        ),
         "archive": ("commands.archive:group", "Show and read the pages that a crawl has kept."),
         "replay": ("commands.archive:replay", "Run a spider on kept pages, without the web."),
+        "redo": ("commands.archive:redo", "Handle pages again, with the spider as it is now."),
         "adopt": (
             "commands.jobs:adopt",
             "Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.",
+        ),
+        "release": (
+            "commands.leaving:release",
+            "Give the queue and the seen-set of a Scrapy job back to scrapy-redis.",
         ),
     },
     "Feed and watch": {
@@ -84,7 +102,7 @@ PANELS = {
         ),
         "logs": ("commands.workers:logs", "Show the log of all workers on all machines."),
         "top": ("commands.workers:top", "Watch jobs, workers, rates and the log live."),
-        "hosts": ("commands.metrics:hosts", "Show the hosts that are asked least often, and why."),
+        "hosts": ("commands.metrics:hosts", "Show the hosts with the longest delays, and why."),
     },
     "Steer": {
         "create": ("commands.steer:create", "Create a job with options of its own."),
@@ -111,10 +129,14 @@ PANELS = {
             "commands.check:explain",
             "Explain where a URL is, what it waits for, and where it was found.",
         ),
+        "forget": (
+            "commands.leaving:forget_urls",
+            "Forget pages that are done, so that a link or a push brings them again.",
+        ),
         "dead": ("commands.dead:group", "List, retry or drop URLs that were given up."),
         "health": (
             "commands.check:health",
-            "Say in one line whether the server, or this machine's worker or loader, is well.",
+            "Say in one line whether the server, or this machine's worker or loader, is healthy.",
         ),
     },
     "Set up": {
@@ -154,7 +176,6 @@ ELSEWHERE = {
     "monitor": "status -w",
     "stats": "status",
     "pop": "shell",
-    "start": "run",
     "stop": "cancel",
     "delete": "purge",
     "rm": "purge",

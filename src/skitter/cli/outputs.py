@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import uvloop
 
@@ -15,23 +18,47 @@ from skitter.cli.common import (
     Job,
     Json,
     Redis,
+    seconds_of,
     settings,
 )
-from skitter.cli.loader import LoaderProcess
 from skitter.cli.parameters import Option
-from skitter.cli.show.output import answer, print_error, print_progress, say
-from skitter.crawl.course import write_output
+from skitter.cli.show.output import (
+    LINES,
+    answer,
+    emit_line,
+    print_error,
+    print_progress,
+    say,
+)
+from skitter.crawl.job_loader import LoaderProcess
+from skitter.crawl.lifecycle import write_output
 from skitter.errors import SkitterError, UsageError
 from skitter.observe.logs import open_log
 from skitter.observe.report import Written, some
 from skitter.redact import redact, shown
 from skitter.settings import resolve
 from skitter.sinks import Destination
+from skitter.sinks.columns import json_text, text_of
+from skitter.sinks.comparison import is_text, unified
 from skitter.sinks.destination import store_of
-from skitter.sinks.export import Target, export
-from skitter.sinks.ledger import Receipts
-from skitter.sinks.registry import COPY_FILES, OUT_FILES, place_of
+from skitter.sinks.export import Target, export, read_feed
+from skitter.sinks.files.ledger import Receipts
+from skitter.sinks.registry import (
+    COPY_FILES,
+    OUT_FILES,
+    find_type,
+    is_database,
+    is_folder,
+    load,
+    place_of,
+)
+from skitter.sinks.selection import Condition, Selection
 from skitter.spider import load_transform
+
+if TYPE_CHECKING:
+    from skitter.sinks.comparison import Change
+
+PAGE = 1000  # entries read at once
 
 CsvSafe = Annotated[
     bool,
@@ -67,6 +94,7 @@ def load_items(
     """Move items from the server into a database or file, until stopped."""
     change = load_transform(transform, {}) if transform else None
     where, config = settings(redis, directory), resolve(job=job)
+    LINES.set(config.log.format)
     if not (out := to or config.output.to):
         raise UsageError(
             f"where do the items of {job} go? Name a file ({OUT_FILES}) or a DSN with --to, or set "
@@ -103,6 +131,19 @@ def export_items(
             help="The database to read. Default: JOB.db, or the store of a file that `run` wrote.",
         ),
     ] = None,
+    columns: Annotated[
+        str, Option("--columns", metavar="A,B", help="Only these fields, in this order.")
+    ] = "",
+    where: Annotated[
+        list[str] | None,
+        Option("--where", metavar="FIELD=VALUE", help="Only rows with it; also !=, <, <=, >, >=."),
+    ] = None,
+    changed_since: Annotated[
+        str | None,
+        Option(
+            "--changed-since", metavar="TIME", help="Only rows stored in the last 6h, 1d or 2w."
+        ),
+    ] = None,
     csv_safe: CsvSafe = True,
     directory: Directory = None,
     as_json: Json = False,
@@ -110,18 +151,89 @@ def export_items(
     """Copy a job's rows from its database into a file."""
     store = store_of(job, settings(None, directory).directory)
     database = source or _find_database(job, store)
+    selection = Selection(
+        columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
+        where=tuple(Condition.of(one) for one in where or ()),
+        changed_since=time.time() - seconds_of("--changed-since", changed_since)
+        if changed_since
+        else 0.0,
+    )
     if to == "-":
-        _print_rows(database, job)
+        _print_rows(database, job, selection)
+        return
+    if is_folder(to) and selection != Selection():
+        raise UsageError("a folder gets whole rows, and all: name a file for some of them.")
+    if is_folder(to):
+        rows = uvloop.run(load(find_type(to).parts)(database, to, job=job))
+        read = shown(database)
+        sentence = f"{job}: {some(rows, 'row')} from {read} added to {redact(to)}"
+        answer(
+            {"job": job, "rows": rows, "from": read, "to": redact(to)}, sentence, as_json=as_json
+        )
         return
     if "://" in to:
         raise UsageError(f"{redact(to)} is not a file: name one ({COPY_FILES}).")
     receipts = Receipts(store) if place_of(database) == str(store) else None
     target = Target(Path(to).resolve(), receipts, csv_safe)
     target.format()  # refuses a suffix before anything is read
-    rows = uvloop.run(export(database, target, job=job))
+    rows = uvloop.run(export(database, target, job=job, selection=selection))
     read = shown(database)  # perhaps not where the last crawl went
     sentence = f"{job}: {some(rows, 'row')} from {read} to {to}"
     answer({"job": job, "rows": rows, "from": read, "to": to}, sentence, as_json=as_json)
+
+
+def changes(
+    job: Job,
+    since: Annotated[
+        str | None,
+        Option("--since", metavar="TIME", help="Of the last 6h, 1d or 2w.", show_default=False),
+    ] = None,
+    after: Annotated[
+        int, Option("--after", help="Only those after this number, which --json shows as seq.")
+    ] = 0,
+    source: Annotated[
+        str | None,
+        Option("--from", help="The database to read. Default: as for `export`."),
+    ] = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show what later visits found: fields that changed, new and gone pages."""
+    store = store_of(job, settings(None, directory).directory)
+    database = source or _database_of(job, store)
+    begin = time.time() - seconds_of("--since", since) if since else 0.0
+    earliest = text_of(datetime.fromtimestamp(begin, UTC))
+    show, is_empty = emit_line if as_json else _show_change, True
+    read = partial(read_feed, database, job=job, since=earliest, limit=PAGE)
+    while found := uvloop.run(read(after=after)):
+        after, is_empty = found[-1].seq, False
+        for one in found:
+            show(one)
+    if is_empty and not as_json:
+        say(f"{job}: no changes{f' in the last {since}' if since else ''}.")
+
+
+def _show_change(one: Change) -> None:
+    at = one.at[:16].replace("T", " ")
+    say(f"{at}  {one.kind:<7}  {one.url}{f' #{one.key}' if one.key not in ('', '0') else ''}")
+    if one.field and is_text(one):
+        say(f"    {one.field}:")
+        for line in unified(one.old, one.new):
+            say(f"    {line}")
+    elif one.field:
+        say(f"    {one.field}: {_value(one.old)} -> {_value(one.new)}")
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _database_of(job: str, store: Path) -> str:
+    """Where the job's output is, as configured for `run`; else as `export` finds it."""
+    out = resolve(job=job).output.to
+    return out if out and is_database(out) else _find_database(job, store)
 
 
 def _find_database(job: str, store: Path) -> str:
@@ -137,9 +249,9 @@ def _find_database(job: str, store: Path) -> str:
     return str(store if store.exists() else usual)
 
 
-def _print_rows(database: str, job: str) -> None:
+def _print_rows(database: str, job: str, selection: Selection) -> None:
     with TemporaryDirectory() as directory:
         draft = Path(directory) / "rows.jsonl"
-        uvloop.run(export(database, Target(draft), job=job))
+        uvloop.run(export(database, Target(draft), job=job, selection=selection))
         with draft.open("rb") as rows:
             shutil.copyfileobj(rows, sys.stdout.buffer)

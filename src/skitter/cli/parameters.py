@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, TypeGuard, get_args, get_origin
 
 import click
 from click.exceptions import Exit as Exit
@@ -31,12 +31,14 @@ class Parameter:
         min: float | None = None,
         max: float | None = None,
         show_default: bool = True,
+        bare: str = "",
     ) -> None:
         self.names = names
         self.help = help
         self.metavar = metavar
         self.range = (min, max)
         self.show_default = show_default
+        self.bare = bare  # the value of an option without one
 
 
 class Option(Parameter):
@@ -59,6 +61,16 @@ class _Argument(click.Argument):
 
 
 class Command(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`--cache books.py` has no value: one begins with a digit, or is the same as none."""
+        bare = {name: one for one in self.params if _is_bare(one) for name in one.opts}
+        for place, word in enumerate(args):
+            after = "".join(args[place + 1 : place + 2])
+            is_value = after[:1].isdigit() or (word in bare and after == bare[word].flag_value)
+            if word in bare and not is_value:
+                args[place] = f"{word}={bare[word].flag_value}"
+        return super().parse_args(ctx, args)
+
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [one.get_help_record(ctx) for one in self.params if isinstance(one, _Argument)]
         if rows:
@@ -83,6 +95,10 @@ class Group(click.Group):
             return function
 
         return decorate
+
+
+def _is_bare(one: click.Parameter) -> TypeGuard[click.Option]:
+    return isinstance(one, click.Option) and not one.is_flag and isinstance(one.flag_value, str)
 
 
 def command(
@@ -141,6 +157,8 @@ def _option(name: str, kind: type, about: Option, words: dict[str, Any]) -> clic
     spelled = name.replace("_", "-")
     if kind is bool:
         words |= {"is_flag": True, "metavar": None, "type": None}
+    if about.bare:
+        words |= {"is_flag": False, "flag_value": about.bare}
     default = f"--{spelled}/--no-{spelled}" if kind is bool else f"--{spelled}"
     names = about.names or (default,)
     shows = about.show_default and words.get("default") != ""

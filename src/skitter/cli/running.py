@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from msgspec.structs import replace as structs_replace
 
@@ -32,8 +32,8 @@ from skitter.cli.show.console import err
 from skitter.cli.show.output import emit_json, print_error, print_progress
 from skitter.cli.show.progress import CrawlDisplay, Moment, show_report
 from skitter.crawl.children import Children, ProcessPool
-from skitter.crawl.course import Crawl, begin, what_fresh_discards
 from skitter.crawl.findings import HandlerErrors, too_many_errors
+from skitter.crawl.lifecycle import Crawl, begin, what_fresh_discards
 from skitter.crawl.plan import Engine, Plan
 from skitter.crawl.printed import Output
 from skitter.crawl.supervisor import Supervisor
@@ -54,6 +54,8 @@ from skitter.trust import spelled
 
 if TYPE_CHECKING:
     from skitter.crawl.children import WorkerPool
+    from skitter.frontier.transport.connection import Server
+    from skitter.observe.report import Report
     from skitter.settings import WorkerConfig
 
 
@@ -171,14 +173,30 @@ def _absolute(target: str) -> str:
 ERRORS_SHOWN = 3
 
 
-async def run_plan(plan: Plan, *, yes: bool = True) -> int:
+class Observer(Protocol):
+    """Who started the crawl, if it was not a person: an agent."""
+
+    async def opened(self, server: Server, /) -> None:
+        """The server answers; nothing was begun or discarded yet."""
+
+    async def begun(self, crawl: Crawl, stop: Callable[[], None], /) -> None:
+        """The seeds are there."""
+
+    def ended(self, report: Report, /) -> None: ...
+
+
+async def run_plan(plan: Plan, *, yes: bool = True, observer: Observer | None = None) -> int:
     """`yes`: do not ask before --fresh discards something."""
     async with open_server(plan.where, progress=print_progress) as server:
         if plan.fresh and not yes and (lost := await what_fresh_discards(server, plan)):
             keep = " (--keep-rows keeps them.)" if " row" in lost else ""
             confirm(f"Discard {lost}?{keep}", what=f"--fresh discards {lost}")
+        if observer:
+            await observer.opened(server)
         crawl = await begin(server, plan, print_progress)
         supervisor = supervisor_of(crawl.frontier, crawl.plan, plan.out)
+        if observer:
+            await observer.begun(crawl, supervisor.stop)
         with CrawlDisplay(err, quiet=plan.as_json or plan.quiet) as display:
             painter = _Painter(crawl, display, supervisor.stop)
             supervisor.on_tick = painter.paint
@@ -196,7 +214,9 @@ async def run_plan(plan: Plan, *, yes: bool = True) -> int:
         if out_of_time and not result.over:
             result = structs_replace(result, max_time_s=plan.max_time_s)
         report = report_of(result, await write_file(crawl.out), max_dead=plan.max_dead)
-        if plan.quiet and report.exit_code == 0:
+        if observer:
+            observer.ended(report)
+        elif plan.quiet and report.exit_code == 0:
             pass
         elif plan.as_json:
             emit_json(report)

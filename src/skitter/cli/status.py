@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +42,7 @@ def status(
     job: Annotated[str | None, Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
     watch: Annotated[bool, Option("--watch", "-w", help="Refresh again and again.")] = False,
     every: Annotated[
-        float, Option(min=0.1, max=86_400, help="Seconds between two looks of --watch.")
+        float, Option(min=0.1, max=86_400, help="Seconds between refreshes with --watch.")
     ] = 2.0,
     redis: Redis = None,
     directory: Directory = None,
@@ -125,9 +126,7 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     processes = sorted(look.processes.items())
     kinds = (some(number, _KINDS.get(kind, kind)) for kind, number in processes)
     yield "at work", ", ".join(kinds) or "none"
-    if len(look.machines) > 1 or any(one.is_lost for one in look.machines):
-        for at, one in enumerate(look.machines):
-            yield ("" if at else "machines"), machine_line(one, look.at)
+    yield from _machine_rows(look)
     if look.silent_workers:
         yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"
     if look.fed:
@@ -141,6 +140,15 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if said := excluded(look.kept_out, look.excluded):
         yield "excluded", said
     yield from _rare_rows(look)
+
+
+def _machine_rows(look: Overview) -> Iterator[tuple[str, object]]:
+    if len(releases := Counter(one.release for one in look.workers)) > 1:
+        kinds = (f"{name or 'before 0.2'}: {number:,}" for name, number in sorted(releases.items()))
+        yield "releases", "; ".join(kinds)
+    if len(look.machines) > 1 or any(one.is_lost for one in look.machines):
+        for at, one in enumerate(look.machines):
+            yield ("" if at else "machines"), machine_line(one, look.at)
 
 
 def machine_line(one: Machine, now: float) -> str:
@@ -164,7 +172,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "incidents",
             stats.incidents,
             "refusal",
-            f"by hosts, which are asked less often: `skitter hosts {job}`",
+            f"by hosts, which now get fewer requests: `skitter hosts {job}`",
         ),
         (
             "left out",
@@ -172,6 +180,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "value",
             "of fields that the item type does not declare",
         ),
+        ("cached", stats.cached, "answer", "from the archive: `redo`, or --cache"),
         ("skipped", stats.skipped, "page", "of a type that the spider does not accept"),
         (
             "capped",
@@ -180,8 +189,10 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             f"with more items or links than the limit: `skitter logs {job}`",
         ),
         ("shelved", stats.shelved, "pending URL", "on hosts that reached max_pages_per_host"),
+        ("changes", stats.changes, "entry", f"in the feed: `skitter changes {job}`"),
         ("unchanged", stats.unchanged, "visit", "to unchanged pages: no handler ran"),
         ("changed", stats.changed, "visit", "to changed pages"),
+        ("missing", stats.missing, "visit", "to pages not found (404, 410): visited once more"),
         ("gone", stats.gone, "visit", "to pages that are gone (404, 410): now dead letters"),
         ("revisits", stats.revisits, "page", f"to visit again, {stats.due:,} of them now"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,8 @@ import msgspec
 import uvloop
 
 from skitter.cli.commands.one_page import first_request, visit
-from skitter.cli.common import Arguments, Json, pairs_of
+from skitter.cli.common import Arguments, Json, on_job, pairs_of
+from skitter.cli.failures import as_page, failed_page
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.show.output import emit_json, print_error, say
@@ -129,6 +131,10 @@ def add(
         Option("--from", help="The folder of kept pages, if it is not `archive`."),
     ] = None,
     fetch: Annotated[bool, Option("--fetch", help="Fetch the page, even if it was kept.")] = False,
+    dead: Annotated[
+        str | None,
+        Option("--dead", metavar="JOB", help="Take the page that failed in this job."),
+    ] = None,
     as_json: Json = False,
     *,
     given: Given,
@@ -143,9 +149,11 @@ def add(
     request = first_request(identify(url).url, spider, handler)
     config = resolve(given, spider=spider.tables)
     page = _from_file(request, file) if file else None
+    if dead:
+        page = as_page(on_job(config.server, dead, partial(failed_page, url=url)))
     if page is None and not fetch:
         page = _archived(request, folder or config.archive.folder, spider, handler)
-    came = "file" if file else "archive" if page else "web"
+    came = "file" if file else dead or ("archive" if page else "web")
     if page is None:
         found = uvloop.run(visit(url, spider, handler=handler, config=config))
         page = found.page

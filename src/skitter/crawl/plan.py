@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from skitter.errors import NAMES_AWAY, NOT_FOUND, HostNotFound
 from skitter.fetch.http.guard import Resolver, authority_of, is_address, is_no_such_name
@@ -23,7 +23,7 @@ from skitter.settings.fetch import outbound_of
 from skitter.spider.sitemap import check_sitemap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from skitter.settings import Config, Settings
     from skitter.spider import Spider
@@ -47,6 +47,7 @@ class Plan:
     config: Config
     out: str
     allow: tuple[str, ...] = ()  # private hosts among the seeds
+    trusts_seeds: bool = True  # a private host may be fetched if a start URL names it
     keep_alive: bool = False
     engine: Engine = Engine.PROCESSES
     fresh: bool = False
@@ -57,6 +58,10 @@ class Plan:
     is_demo: bool = False  # its folder is deleted afterwards: give no hints about it
     as_json: bool = False
     quiet: bool = False  # only a crawl that failed is reported
+
+    def allowing(self, hosts: Iterable[str]) -> Self:
+        """Private hosts among the seeds."""
+        return replace(self, allow=(*self.allow, *hosts)) if self.trusts_seeds else self
 
     @property
     def where(self) -> Settings:
@@ -95,11 +100,12 @@ class Plan:
     @property
     def worker(self) -> WorkerConfig:
         """What each worker gets."""
-        fetch = self.config.fetch
+        fetch, archive = self.config.fetch, self.config.archive
         return WorkerConfig(
             job=self.job,
             spider=self.target,
             arguments=self.arguments,
+            trusts_seeds=self.trusts_seeds,
             keep_alive=self.keep_alive,
             fetch=replace(fetch, allow_hosts=(*fetch.allow_hosts, *self.allow)),
             sessions=self.config.sessions,
@@ -107,7 +113,7 @@ class Plan:
             browser=self.config.browser,
             proxies=self.config.proxies,
             routes=self.config.routes,
-            archive=self.config.archive,
+            archive=replace(archive, keep=archive.keep or fetch.cache is not None),
             log=self.config.log,
         )
 

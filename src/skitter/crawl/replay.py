@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from skitter.archive.playback import ROBOTS
 from skitter.archive.record import request_of
 from skitter.errors import UsageError
+from skitter.spider.files import FILE
 from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 
 
+#: Handlers of what is for machines, not of a spider.
+MACHINES: Final = (SITEMAP, ROBOTS, FILE)
+
+
 class Seeds(NamedTuple):
     """The pages to handle, and how many have no handler any more."""
 
@@ -53,7 +59,7 @@ def replayed(plan: Plan, archive: Archive, *, job: str) -> tuple[Plan, int]:
 def _seeds(archive: Archive, spider: Spider, job: str) -> Seeds:
     """Pages that a handler saw, for the same one; of other tools, the spider's own start."""
     ours = [request_of(kept) for kept in archive.of(job)]
-    ours = [one for one in ours if one.handler != SITEMAP]  # all that they led to is here
+    ours = [one for one in ours if one.handler not in MACHINES]  # all that they led to is here
     known = [one for one in ours if (one.handler or spider.default) in spider.handlers]
     starts = [one for one in spider.known_seeds if archive.newest(one)]
     return Seeds([*known, *starts], len(ours) - len(known))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.app import open_server
-from skitter.crawl.course import begin, write_output
-from skitter.crawl.loading import Loader, open_destination
+from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.lifecycle import begin, write_output
 from skitter.crawl.plan import Plan
 from skitter.engine.assembly import open_worker
 from skitter.engine.parts import WorkerOptions
@@ -44,7 +44,7 @@ from skitter.spider.transform import chain
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skitter.crawl.course import Crawl
+    from skitter.crawl.lifecycle import Crawl
     from skitter.engine.loop import Worker
     from skitter.observe.report import Report
     from skitter.settings import Settings
@@ -144,7 +144,7 @@ async def run_spider(
     """Like `skitter run`, with one worker and a loader in this event loop."""
     name = job or spider.name
     config = resolve(check_given(settings), job=name, spider=spider.tables)
-    out = config.output.to or f"{name}.db"
+    out = config.output.place(f"{name}.db")
     plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh, keep_rows=keep_rows)
     async with open_server(config.server) as server:
         crawl = await begin(server, plan, progress=lambda _: None)

@@ -16,6 +16,7 @@ from skitter.crawl.children import ProcessPool
 from skitter.crawl.plan import bounded
 from skitter.engine.pulse import BEAT_S, memory_mb
 from skitter.errors import JobMissing, JobRemoved, ServerStopped, SkitterError
+from skitter.extras import RELEASE
 from skitter.frontier.transport.endpoints import client_name
 from skitter.frontier.workers import (
     SILENCE_S,
@@ -28,7 +29,7 @@ from skitter.frontier.workers import (
     share_of,
     supervisors,
 )
-from skitter.observe.report import some
+from skitter.observe.report import duration, some
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -70,6 +71,7 @@ class Membership:
             started_at=self._started_at,
             at=now,
             memory_mb=memory_mb(),
+            release=RELEASE,
         )
         await report_machine(self.frontier, here)
         self._names = [
@@ -110,7 +112,7 @@ class Supervisor:
     _loader: Child | None = None
     _signals: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    _away: set[str] = field(default_factory=set)
+    _away: dict[str, float] = field(default_factory=dict)  # what, and since when
     _in_flight: int = 0
     _began: float = field(default_factory=time.monotonic)
     _member: Membership = field(init=False)
@@ -177,14 +179,18 @@ class Supervisor:
             self._report("The server", f"{error} Waiting.", away=True)
             return False
         for what in ("The server", job):
-            self._report(what, f"{what} is back.", away=False)
+            away_s = time.monotonic() - self._away.get(what, 0.0)
+            self._report(what, f"{what} is back after {duration(away_s)}.", away=False)
         return over
 
     def _report(self, what: str, text: str, *, away: bool) -> None:
         """Once when it goes away, once when it is back."""
         if away != (what in self._away):
-            self._away ^= {what}
             self._say(text)
+            if away:
+                self._away[what] = time.monotonic()
+            else:
+                del self._away[what]
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """The result; None if we are stopped first. Only for work without side effects."""

@@ -200,7 +200,9 @@ def check(server: EmbeddedServer) -> None:
             f"{LONGEST_SOCKET_PATH_BYTES}: use a shorter directory with --dir or SKITTER_DIR."
         )
     with disk_errors(server):
-        place = next(one for one in (server.directory, *server.directory.parents) if one.exists())
+        place = next(
+            parent for parent in (server.directory, *server.directory.parents) if parent.exists()
+        )
         if not place.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "")
         if not os.access(place, os.W_OK | os.X_OK):

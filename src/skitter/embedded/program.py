@@ -168,9 +168,9 @@ def cgroup_limits(root: Path, lines: list[str]) -> list[int]:
 
 def _limits_above(root: Path, path: str, name: str) -> list[int]:
     group = root / path.lstrip("/")
-    groups = [one for one in (group, *group.parents) if one.is_relative_to(root)]
+    groups = [parent for parent in (group, *group.parents) if parent.is_relative_to(root)]
     # In a container the path is the host's, and the root is our own group.
-    texts = [_text(one / name) for one in groups]
+    texts = [_text(group / name) for group in groups]
     return [int(text) for text in texts if text.isdigit()]
 
 

@@ -42,8 +42,8 @@ COUNTERS: Final = {
     "blocked": "responses that were block pages",
     "lost": "leases that expired because their worker vanished",
     "bytes": "bytes of bodies, and all browser traffic",
-    **{f"fetch.{one}": f"requests that ended as {one}" for one in OUTCOMES},
-    **{f"status.{one}": f"responses with status {one}" for one in CLASSES if one != "none"},
+    **{f"fetch.{outcome}": f"requests that ended as {outcome}" for outcome in OUTCOMES},
+    **{f"status.{kind}": f"responses with status {kind}" for kind in CLASSES if kind != "none"},
     "status.none": "requests without a response",
     "stored": "items that were stored",
     "browser_ms": "milliseconds of browser work",
@@ -65,10 +65,10 @@ TIMINGS: Final = {
 BY_SHARD: Final = frozenset({"lost", "queue_wait"})
 #: Rows of {ok, failed, bytes, ms} by hour.
 TABLES: Final = {
-    "host": "by the host that was asked",
-    "worker": "by the worker that asked",
-    "route": "by the proxy it left through",
-    "session": "by the class of its session",
+    "host": "by host",
+    "worker": "by worker",
+    "route": "by proxy",
+    "session": "by class of session",
     "outcome": "by outcome",
     "status": "by status class",
 }
@@ -187,8 +187,8 @@ class Histogram(msgspec.Struct):
 
 def merged(histograms: Iterable[Histogram]) -> Histogram:
     total = Histogram()
-    for one in histograms:
-        total.merge(one)
+    for histogram in histograms:
+        total.merge(histogram)
     return total
 
 
@@ -304,7 +304,7 @@ class Recorder:
         exchanges = self._exchanges
         self._counts, self._histograms, self._exchanges = Counter(), {}, {}
         for kind, figures in exchanges.items():
-            _unfold(batch, kind, worker, [round(one) for one in figures])
+            _unfold(batch, kind, worker, [round(figure) for figure in figures])
         return batch
 
 

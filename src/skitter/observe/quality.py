@@ -80,10 +80,10 @@ class History(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> list[str]:
-        return list(dict.fromkeys(name for one in self.windows for name, _ in one.filled))
+        return list(dict.fromkeys(name for window in self.windows for name, _ in window.filled))
 
     def split(self, min_pages: int, since: float = 0.0) -> tuple[Window, list[Window]]:
-        """The latest windows with enough answers, since a moment; and the stretches before them,
+        """The latest windows with enough answers, none before `since`; and the stretches before,
         each of enough pages. The first is empty if there are too few."""
         now, before = Window(), list(self.windows)
         while before and now.answers < min_pages and before[-1].at >= since:
@@ -96,8 +96,8 @@ class History(msgspec.Struct, frozen=True):
 def _stretches(windows: Iterable[Window], min_pages: int) -> Iterator[Window]:
     """Windows, merged until they have enough pages; an incomplete rest is dropped."""
     total = Window()
-    for one in windows:
-        total += one
+    for window in windows:
+        total += window
         if total.pages >= min_pages:
             yield total
             total = Window()
@@ -118,7 +118,7 @@ def judge(
     histories: Iterable[History], options: QualityOptions, *, since: float = 0.0
 ) -> list[Finding]:
     """What got worse. `since`: judge only what was found after that moment."""
-    return [bad for one in histories for bad in _judge(one, options, since)]
+    return [bad for history in histories for bad in _judge(history, options, since)]
 
 
 def _judge(history: History, options: QualityOptions, since: float) -> Iterator[Finding]:
@@ -134,8 +134,8 @@ def _judge(history: History, options: QualityOptions, since: float) -> Iterator[
     best = max((one.per_page for one in before), default=0.0)
     if best and 1 - now.per_page / best > _limit(options.max_items_drop):
         yield Finding(name, "", f"{now.per_page:.2g} items per page, down from {best:.2g}")
-    for one in history.fields:
-        yield from _judge_field(name, one, now, before, options)
+    for field in history.fields:
+        yield from _judge_field(name, field, now, before, options)
 
 
 def _judge_blocks(
@@ -174,10 +174,10 @@ def _limit(option: float | None) -> float:
     return math.inf if option is None else option
 
 
-def _is_significant(name: str, one: Window, other: Window) -> bool:
+def _is_significant(name: str, window: Window, other: Window) -> bool:
     """Items from one page are alike: a page is one sample."""
     return _differ(
-        (one.fill(name), min(one.pages, one.items)),
+        (window.fill(name), min(window.pages, window.items)),
         (other.fill(name), min(other.pages, other.items)),
     )
 
@@ -218,23 +218,23 @@ def lines_of(history: History, min_pages: int) -> Iterator[Line]:
     if not now.answers:
         now, before = total(windows), []
     best = max((one.per_page for one in before), default=None)
-    pages = [one.per_page if one.pages else None for one in windows]
+    pages = [window.per_page if window.pages else None for window in windows]
     yield Line(name, "(items per page)", "", now.per_page, best, pages, is_share=False)
-    if any(one.blocked for one in windows):
+    if any(window.blocked for window in windows):
         least = min((one.blocked_share for one in before), default=None)
-        shares = [one.blocked_share if one.answers else None for one in windows]
+        shares = [window.blocked_share if window.answers else None for window in windows]
         yield Line(name, "(block pages)", "", now.blocked_share, least, shares)
-    for one in history.fields:
-        was = max((window.fill(one) for window in before), default=None)
-        fills = [window.fill(one) if window.items else None for window in windows]
-        kind = now.type_of(one) or total(windows).type_of(one)
-        yield Line(name, one, kind, now.fill(one), was, fills)
+    for field in history.fields:
+        was = max((window.fill(field) for window in before), default=None)
+        fills = [window.fill(field) if window.items else None for window in windows]
+        kind = now.type_of(field) or total(windows).type_of(field)
+        yield Line(name, field, kind, now.fill(field), was, fills)
 
 
 def sparkline(values: Sequence[float | None], *, peak: float) -> str:
     """A bar per value; a dot where there is none."""
     top = len(_TICKS) - 1
     return "".join(
-        "·" if one is None else _TICKS[round(top * min(one / peak, 1.0))] if peak else _TICKS[0]
-        for one in values
+        "·" if value is None else _TICKS[round(top * min(value / peak, 1.0))] if peak else _TICKS[0]
+        for value in values
     )

@@ -52,6 +52,8 @@ class CrawlResult(msgspec.Struct, frozen=True):
     lost: int = 0  # items that were in a deleted file
     why_dead: str = ""  # if the crawl fetched nothing: what became of its first URL
     dead_reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    downloads: int = 0  # files
+    downloaded_bytes: int = 0  # of these files
     vanished: list[str] = msgspec.field(default_factory=list)  # pages that seem to kill workers
     bad: list[str] = msgspec.field(default_factory=list)  # how the scraped items got worse
     on_bad: str = "warn"
@@ -75,6 +77,7 @@ class CrawlResult(msgspec.Struct, frozen=True):
             new=after.new - before.new,
             changed=after.changed - before.changed,
             unchanged=after.unchanged - before.unchanged,
+            missing=after.missing - before.missing,
             gone=after.gone - before.gone,
         )
 
@@ -103,25 +106,28 @@ class Written(msgspec.Struct, frozen=True):
 class Report:
     """How a crawl went: what `run --json` prints, and `spider.run()` returns."""
 
-    job: str
-    finished: bool
+    job: str  # the name of the job
+    finished: bool  # whether nothing is left to do
     end: str  # why it ended, as shown to users
-    pages: int
+    pages: int  # completed, in all runs
     pages_now: int  # in this run
-    seconds: float
-    pages_per_second: float
+    seconds: float  # that this run took
+    pages_per_second: float  # in this run
     revisits: dict[str, int]  # in this run, by result: changed, unchanged, gone
-    dead: int
+    dead: int  # pages given up, in all runs
     dead_reasons: dict[str, int]  # by kind, most frequent first
     vanished: list[str]  # URLs given up in this run, as their workers vanished again and again
-    blocked: int
+    cached: int  # pages of this run that the archive answered, not the site
+    blocked: int  # block pages received
     capped: int  # pages with more items or links than the limit
     excluded: int  # URLs that waited until the job's patterns excluded them
     kept_out: dict[str, int]  # links not followed, by kind: robots, scope, ...
     files: int  # links to files that `crawl` does not fetch without --files
+    downloads: int  # files that the job has downloaded
+    downloaded_bytes: int  # of these files
     held: dict[str, int]  # URLs that look like a trap, by shape, most first
     unhandled: dict[str, int]  # URLs for a handler that no worker has, by its name, most first
-    shape_budget: int | None
+    shape_budget: int | None  # pages that a URL shape may have before it is fetched last
     refused: int  # times a link was beyond max_depth, or found while the job was draining
     items: ItemCount  # rows of the output; `report.items()` reads them back
     updated: int  # rows that this run replaced by those of a later visit
@@ -131,11 +137,11 @@ class Report:
     idle: list[str]  # handlers that ran and yielded nothing, in this run
     unmatched: list[str]  # selectors without a match, in this run
     undeclared: int  # values of fields that the item type lacks
-    pending: int
-    items_waiting: int
-    out: str
+    pending: int  # URLs still to be fetched
+    items_waiting: int  # items on the server that no loader has stored
+    out: str  # the output, without a password
     store: str | None  # a database: the output is written from it at the end
-    exit_code: int
+    exit_code: int  # of `skitter run`
 
 
 def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = None) -> Report:
@@ -156,11 +162,14 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         dead=stats.dead,
         dead_reasons=result.dead_reasons,
         vanished=result.vanished,
+        cached=stats.cached - before.cached,
         blocked=stats.blocked,
         capped=stats.capped,
         excluded=stats.excluded,
         kept_out={kind: n for kind, n in stats.kept_out.items() if kind != "file"},
         files=stats.kept_out.get("file", 0),
+        downloads=result.downloads,
+        downloaded_bytes=result.downloaded_bytes,
         held=result.held,
         unhandled=result.unhandled,
         shape_budget=result.shape_budget,

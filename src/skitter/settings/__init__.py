@@ -2,13 +2,11 @@
 
 Each name is imported on first use: a short command needs few of them.
 
-features  The smaller tables of a worker: the browser, item quality, sessions
 fetch     How pages are requested, and the plain proxy of a network
 find      Which server has the state
 job       The options of a job
 option    How an option is declared, once: its type, default, range and help
 proxy     Routes: how requests leave
-safety    The smaller tables of a job: safety, visits
 server    The table that names the server, and the files that may set it and other tables
 sources   Where settings come from: flags, the environment, a file, the spider, the defaults
 tables    All tables, and all settings of a crawl
@@ -20,12 +18,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skitter.settings.features import BrowserOptions as BrowserOptions
-    from skitter.settings.features import QualityOptions as QualityOptions
-    from skitter.settings.features import SessionPool as SessionPool
     from skitter.settings.fetch import FetchOptions as FetchOptions
     from skitter.settings.fetch import honest_user_agent as honest_user_agent
     from skitter.settings.find import find_server as find_server
+    from skitter.settings.job import FORMAT as FORMAT
     from skitter.settings.job import JOB_OPTIONS as JOB_OPTIONS
     from skitter.settings.job import MAX_PER_PAGE as MAX_PER_PAGE
     from skitter.settings.job import MAX_PRIORITY as MAX_PRIORITY
@@ -35,6 +31,8 @@ if TYPE_CHECKING:
     from skitter.settings.job import Limits as Limits
     from skitter.settings.job import Politeness as Politeness
     from skitter.settings.job import Retries as Retries
+    from skitter.settings.job import Safety as Safety
+    from skitter.settings.job import Visits as Visits
     from skitter.settings.job import check_job_name as check_job_name
     from skitter.settings.job import check_priority as check_priority
     from skitter.settings.option import Option as Option
@@ -43,15 +41,17 @@ if TYPE_CHECKING:
     from skitter.settings.option import options_of as options_of
     from skitter.settings.proxy import Route as Route
     from skitter.settings.proxy import RouteOptions as RouteOptions
-    from skitter.settings.safety import Safety as Safety
-    from skitter.settings.safety import Visits as Visits
     from skitter.settings.server import Settings as Settings
     from skitter.settings.sources import resolve as resolve
     from skitter.settings.tables import TABLES as TABLES
     from skitter.settings.tables import ArchiveOptions as ArchiveOptions
+    from skitter.settings.tables import BrowserOptions as BrowserOptions
     from skitter.settings.tables import Config as Config
+    from skitter.settings.tables import FileOptions as FileOptions
     from skitter.settings.tables import LogOptions as LogOptions
     from skitter.settings.tables import OutputOptions as OutputOptions
+    from skitter.settings.tables import QualityOptions as QualityOptions
+    from skitter.settings.tables import SessionPool as SessionPool
     from skitter.settings.tables import WorkerConfig as WorkerConfig
     from skitter.settings.tables import Workers as Workers
 
@@ -59,17 +59,16 @@ if TYPE_CHECKING:
 _HOMES = {
     name: f"skitter.settings.{module}"
     for module, names in {
-        "features": "BrowserOptions QualityOptions SessionPool",
         "fetch": "FetchOptions honest_user_agent",
-        "find": "find_server",
-        "job": "JOB_OPTIONS MAX_PER_PAGE MAX_PRIORITY Bloom JobOptions Layout Limits Politeness "
-        "Retries check_job_name check_priority",
+        "job": "FORMAT JOB_OPTIONS MAX_PER_PAGE MAX_PRIORITY Bloom JobOptions Layout Limits "
+        "Politeness Retries Safety Visits check_job_name check_priority",
         "option": "Option Table check_number options_of",
         "proxy": "Route RouteOptions",
-        "safety": "Safety Visits",
+        "find": "find_server",
         "server": "Settings",
         "sources": "resolve",
-        "tables": "Config WorkerConfig TABLES ArchiveOptions LogOptions OutputOptions Workers",
+        "tables": "ArchiveOptions BrowserOptions Config FileOptions LogOptions OutputOptions "
+        "QualityOptions SessionPool TABLES WorkerConfig Workers",
     }.items()
     for name in names.split()
 }

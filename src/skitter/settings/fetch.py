@@ -11,6 +11,7 @@ How pages are requested: time, size, and who we say we are.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ import msgspec
 from ada_url import URL
 
 from skitter.errors import BadOption
+from skitter.extras import RELEASE
 from skitter.redact import redact
-from skitter.settings.option import Table, option
+from skitter.settings.option import Table, option, options_of, seconds_of
 
 SCHEMES: Final = ("http", "https", "socks5")
 EXPECTED: Final = "scheme://host:port, with http, https or socks5"
@@ -133,9 +135,7 @@ _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 @cache
 def honest_user_agent(contact: str = PROJECT_URL) -> str:
     """Name the product and where to complain: a URL, or `mailto:you@example.com`."""
-    from importlib.metadata import version  # slow to import
-
-    release = ".".join(version("skitter").split(".")[:2])  # defined in pyproject.toml only
+    release = ".".join(RELEASE.split(".")[:2])
     return f"Skitter/{release} (+{contact})"
 
 
@@ -212,6 +212,14 @@ class FetchOptions(Table):
     skip_reserved: tuple[str, ...] = option(
         (), "Skip pages that reserve one of these uses, such as train-ai or tdm."
     )
+    cache: str | None = option(
+        None,
+        "Take pages from the archive of this folder if they are there, and keep those that are "
+        "fetched: dev, or only pages younger than this, such as 1d.",
+        flag="--cache",
+        takes="dev, or an age such as 1d",
+        bare="dev",
+    )
     allow_hosts: tuple[str, ...] = option(
         (),
         "Private hosts that may be fetched, with or without a port. Start URLs that are "
@@ -233,9 +241,22 @@ class FetchOptions(Table):
         _check_auth(self)
         if self.proxy:
             check_proxy(self.proxy)
+        _ = self.cache_s
+
+    @property
+    def cache_s(self) -> float:
+        """How old a page of the cache may be; 0: there is none. Raises BadOption."""
+        if self.cache is None or self.cache == "dev":
+            return math.inf if self.cache else 0.0
+        try:
+            return seconds_of("cache", self.cache)
+        except BadOption:
+            name = next(one for one in options_of(type(self)) if one.name == "cache")
+            raise name.refuse(self.cache) from None
 
     @property
     def max_body_bytes(self) -> int:
+        """`max_body_mb` in bytes."""
         return round(self.max_body_mb * 2**20)
 
 

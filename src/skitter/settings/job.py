@@ -15,7 +15,6 @@ from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
 from skitter.patterns import compile_patterns, first_match
 from skitter.settings.option import Option, Table, check_number, option, options_of
-from skitter.settings.safety import Safety, Visits
 from skitter.settings.widening import HOSTS, Widening, widening
 from skitter.urls import Canonical, shard_of
 
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
 MAX_PRIORITY = 1000
 #: The server needs half a second for this many items from one page.
 MAX_PER_PAGE = 100_000
+
+#: How this release stores jobs. Raise it when an earlier release could not work on the jobs of this
+#: one without harm; earlier ones then refuse them. See docs/howto/upgrade.md.
+FORMAT = 1
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -210,13 +213,92 @@ class Limits(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Safety(Table):
+    """How safe URLs and results must be before workers consider them stored."""
+
+    durability: Literal["primary", "replicated"] = option(
+        "primary",
+        "When URLs and results are considered stored: when the primary has them, or when a replica "
+        "has them too.",
+        flag="--durability",
+        in_lua=False,
+    )
+
+    @property
+    def replicated(self) -> bool:
+        return self.durability == "replicated"
+
+
+DAY_S = 86_400.0
+
+
+def _interval(default: float, help: str) -> Any:
+    return option(default, help, low=1, high=3650 * DAY_S, in_lua=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visits(Table):
+    """Whether and when pages are revisited: the more often they change, the sooner."""
+
+    revisit: bool = option(
+        False,
+        "Visit pages again; handlers run on those that have changed.",
+        flag="--revisit/--no-revisit",
+    )
+    revisit_prune: bool = option(
+        False,
+        "After a revisit, remove rows that the page no longer yields. Only in databases.",
+        flag="--revisit-prune/--no-revisit-prune",
+        in_lua=False,
+    )
+    revisit_gone: int = option(
+        2,
+        "A page is gone, and a dead letter, when so many visits in a row were answered 404 or 410.",
+        low=1,
+        high=100,
+        in_lua=False,
+    )
+    changes_ignore: str | None = option(
+        None,
+        "Fields whose changes `skitter changes` does not show, separated by spaces.",
+        flag="--changes-ignore",
+        in_lua=False,
+    )
+    changes_smallest: float = option(
+        0.0,
+        "Smallest change to show: a share of a number, or of the words of a text. 0: any.",
+        low=0,
+        high=1,
+        in_lua=False,
+    )
+    revisit_after_s: float = _interval(DAY_S, "Seconds until a page is visited a second time.")
+    revisit_min_s: float = _interval(3600.0, "Shortest time between visits, in seconds.")
+    revisit_max_s: float = _interval(14 * DAY_S, "Longest time between visits, in seconds.")
+
+    def __post_init__(self) -> None:
+        Table.__post_init__(self)
+        if self.revisit_min_s > self.revisit_max_s:
+            raise BadOption("revisit_min_s", self.revisit_min_s, "at most revisit_max_s")
+
+    def interval_s(self, last_s: float | None, *, changed: bool) -> float:
+        """To the next visit; `last_s`: the last interval. As StormCrawler's AdaptiveScheduler."""
+        if last_s is None:
+            wanted = self.revisit_after_s
+        elif changed:
+            wanted = 0.5 * last_s + 0.5 * self.revisit_min_s
+        else:
+            wanted = 1.5 * last_s
+        return min(self.revisit_max_s, max(self.revisit_min_s, wanted))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bloom:
     """Opt-in, lossy dedup: about one new URL in 1/error_rate is mistaken for a known one and
     skipped. That holds up to the capacity, which applies to each shard; `status`, `doctor` and
     `audit` warn when it is exceeded."""
 
-    capacity: int
-    error_rate: float = 1e-4
+    capacity: int  # URLs per shard up to which the error rate holds
+    error_rate: float = 1e-4  # the share of new URLs that are taken for known ones
 
     BLOCK_BITS = 2**19  # 64 KiB per key: no single huge allocation, no key that blocks the server
 
@@ -227,10 +309,12 @@ class Bloom:
 
     @property
     def hashes(self) -> int:
+        """How many bits a URL sets."""
         return max(1, round(-math.log2(self.error_rate)))
 
     @property
     def blocks(self) -> int:
+        """How many keys of 64 KiB the filter has."""
         bits = -self.capacity * math.log(self.error_rate) / math.log(2) ** 2
         return max(1, math.ceil(bits / self.BLOCK_BITS))
 
@@ -244,15 +328,17 @@ class Bloom:
 class Layout:
     """Fixed when the job is created: what counts as the same page, and where it is remembered."""
 
-    shards: int = 1
-    bloom: Bloom | None = None
-    canonical: Canonical = field(default_factory=Canonical)
+    shards: int = 1  # parts of the queue, which may be on several servers of a cluster
+    bloom: Bloom | None = None  # None: remember every URL exactly
+    canonical: Canonical = field(default_factory=Canonical)  # which URLs are the same page
     order: Literal["fifo", "lifo"] = "fifo"  # within a host and priority
     by_domain: bool = False  # hosts of one registrable domain count as one: `politeness.per`
     #: Those hosts share a shard, and their cookies. False for jobs of older releases.
     domains_together: bool = False
     #: How Scrapy nodes tell pages apart (identities.py). Empty: by URL, as our own workers do.
     fingerprinter: str = ""
+    format: int = 1  # how it is stored; jobs of releases before 0.2 do not say so
+    release: str = ""  # of Skitter, which created it
 
     def __post_init__(self) -> None:
         check_number("shards", self.shards, low=1, high=1024, whole=True)
@@ -260,6 +346,7 @@ class Layout:
             raise BadOption("order", self.order, "fifo or lifo")
 
     def shard_of(self, host: str) -> int:
+        """The number of the shard that has the URLs of a host."""
         if self.shards == 1:
             return 0
         return shard_of(registrable_domain(host) if self.domains_together else host, self.shards)
@@ -269,11 +356,11 @@ class Layout:
 class JobOptions:
     """Everything that may change while the job runs."""
 
-    politeness: Politeness = field(default_factory=Politeness)
-    retries: Retries = field(default_factory=Retries)
-    limits: Limits = field(default_factory=Limits)
-    visits: Visits = field(default_factory=Visits)
-    safety: Safety = field(default_factory=Safety)
+    politeness: Politeness = field(default_factory=Politeness)  # how gently each host is treated
+    retries: Retries = field(default_factory=Retries)  # how failed pages are retried
+    limits: Limits = field(default_factory=Limits)  # when the crawl ends, and how much may wait
+    visits: Visits = field(default_factory=Visits)  # whether and when pages are visited again
+    safety: Safety = field(default_factory=Safety)  # durability
 
 
 #: Every option that may change while a job runs: the ones stored on the server.

@@ -24,6 +24,17 @@ TRUTHS = {"true": True, "yes": True, "on": True, "1": True}
 TRUTHS |= {"false": False, "no": False, "off": False, "0": False}
 
 
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def seconds_of(option: str, text: str) -> float:
+    """6h, 90m, 2d or a number of seconds. Raises BadOption."""
+    found = re.fullmatch(r"(\d{1,9})([smhdw]?)", text.strip())
+    if not found or not int(found[1]):
+        raise BadOption(option, text, "an interval such as 6h, 90m or 2d")
+    return float(int(found[1]) * UNITS[found[2] or "s"])
+
+
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What a declaration says besides the type and the default."""
 
@@ -37,6 +48,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     in_lua: bool = True  # read by scripts; otherwise only by workers
     takes: str = ""  # what it accepts, if the type does not tell
     secret: bool = False
+    bare: str = ""  # the value of its flag without one; empty: it needs one
     repeats: bool = False  # words with spaces between them: its flag may be given more than once
 
 
@@ -185,7 +197,7 @@ def _default(one: Any) -> Any:
 def _without_none(hint: Any) -> tuple[Any, bool]:
     if get_origin(hint) not in (Union, types.UnionType):
         return hint, False
-    [kind] = [one for one in get_args(hint) if one is not types.NoneType]
+    [kind] = [argument for argument in get_args(hint) if argument is not types.NoneType]
     return kind, True
 
 

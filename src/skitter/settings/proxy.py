@@ -130,12 +130,12 @@ class Route(Table):
     def is_limited(self) -> bool:
         """Whether a request needs the fleet's permission to leave."""
         limits = (self.max_in_flight, self.max_per_s)
-        return self.has_budget or any(one is not None for one in limits)
+        return self.has_budget or any(limit is not None for limit in limits)
 
     @property
     def has_budget(self) -> bool:
         budgets = (self.budget, self.budget_requests, self.budget_mb)
-        return any(one is not None for one in budgets)
+        return any(budget is not None for budget in budgets)
 
     def is_for(self, region: str | None) -> bool:
         """Whether a worker in that region uses it."""

@@ -24,10 +24,12 @@ from skitter.settings.tables import TABLES, Config
 PROXY = "proxy"
 DEFAULT = "default"
 OPTIONS: dict[str, Option] = {
-    one.key: one for name, table in TABLES.items() for one in options_of(table, name)
+    option.key: option for name, table in TABLES.items() for option in options_of(table, name)
 }
 #: Those with a flag in commands that crawl: every option of a job, and of the others some.
-FLAGGED = tuple(one for one in OPTIONS.values() if one.declared.flag or one in JOB_OPTIONS)
+FLAGGED = tuple(
+    option for option in OPTIONS.values() if option.declared.flag or option in JOB_OPTIONS
+)
 T = TypeVar("T", bound=Table)
 #: A value, and where it came from.
 Found = dict[str, tuple[Any, str]]
@@ -62,14 +64,14 @@ def _layers(given: Mapping[str, Any], file: File | None, job: str = "") -> list[
     return [explicit, _environment(), *(file.layers(job) if file else ())]
 
 
-def _flag(one: Option) -> str:
-    return f"flag {one.flag if one in FLAGGED else f'-s {one.key}'}"
+def _flag(option: Option) -> str:
+    return f"flag {option.flag if option in FLAGGED else f'-s {option.key}'}"
 
 
 def _table(table: type[T], name: str, found: Mapping[str, tuple[Any, str]]) -> T:
-    options = [one for one in options_of(table, name) if one.key in found]
+    options = [option for option in options_of(table, name) if option.key in found]
     try:
-        made = table(**{one.name: found[one.key][0] for one in options})
+        made = table(**{option.name: found[option.key][0] for option in options})
         if isinstance(made, FetchOptions):
             check_ca_file(made)
         return made
@@ -108,15 +110,15 @@ def check_given(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment() -> Found:
     """Also raises UsageError for a variable that looks like a misspelt one of ours."""
-    variables = {one.variable: one for one in OPTIONS.values()}
+    variables = {option.variable: option for option in OPTIONS.values()}
     for name in os.environ:
         if name not in variables and name.startswith(_PREFIXES):
             raise UsageError(
                 f"there is no setting {name}{_guess(name, variables)} Unset it, or correct it."
             )
     return {
-        one.key: (one.parse(text, name), name)
-        for name, one in variables.items()
+        option.key: (option.parse(text, name), name)
+        for name, option in variables.items()
         if (text := os.environ.get(name))
     }
 
@@ -128,9 +130,9 @@ _PREFIXES = tuple(f"SKITTER_{name.upper()}_" for name in TABLES if name != "outp
 def _of(tables: Mapping[str, Table]) -> Found:
     """What a spider sets to something other than the default."""
     values = {
-        one.key: getattr(table, one.name)
+        option.key: getattr(table, option.name)
         for name, table in tables.items()
-        for one in options_of(type(table), name)
+        for option in options_of(type(table), name)
     }
     return {
         key: (value, "the spider") for key, value in values.items() if value != OPTIONS[key].default
@@ -175,7 +177,7 @@ class File:
                 raise self._refuse(before + name, f"is unknown{_guess(name, TABLES)}")
             if not isinstance(table, dict):
                 raise self._refuse(before + name, f"must be a table: write [{before}{name}].")
-            known = {one.name: one for one in options_of(TABLES[name], name)}
+            known = {option.name: option for option in options_of(TABLES[name], name)}
             for key, value in table.items():
                 if key not in known:
                     why = f"is unknown{_guess(key, known)}"
@@ -189,12 +191,12 @@ class File:
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise self._refuse(PROXY, "must be written [[proxy]], once for each.")
         routes = tuple(map(self._route, rows))
-        if len({one.name for one in routes}) < len(routes):
+        if len({route.name for route in routes}) < len(routes):
             raise self._refuse(PROXY, "has two of the same name.")
         return routes
 
     def _route(self, row: dict[str, Any]) -> Route:
-        known, place = {one.name: one for one in options_of(Route)}, f"{self.shown}: proxy"
+        known, place = {option.name: option for option in options_of(Route)}, f"{self.shown}: proxy"
         for key in row:
             if key not in known:
                 raise self._refuse(f"{PROXY}.{key}", f"is unknown{_guess(key, known)}")
@@ -207,8 +209,8 @@ class File:
         there = f"{kind}:{self.path.parent / Path(path).expanduser()}" if kind == "file" else ""
         return replace(route, secret=there) if there else route
 
-    def _value(self, one: Option, value: Any, before: str) -> Any:
-        made = one.accept(value, f"{self._place(one.name)}: {before}{one.key}")
+    def _value(self, option: Option, value: Any, before: str) -> Any:
+        made = option.accept(value, f"{self._place(option.name)}: {before}{option.key}")
         return self.path.parent / made if isinstance(made, Path) else made
 
     def _origin(self, before: str) -> str:

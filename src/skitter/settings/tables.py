@@ -1,6 +1,6 @@
 """All tables, and all settings of a crawl.
 
-All tables; defined here are workers, output and log.
+All tables. Defined here are those of a worker and of what it writes.
 
 All settings of a crawl, and the part that a worker gets.
 """
@@ -14,12 +14,10 @@ from typing import Any, Literal, Self, TypeVar
 import msgspec
 
 from skitter.errors import BadOption
-from skitter.settings.features import BrowserOptions, QualityOptions, SessionPool
 from skitter.settings.fetch import FetchOptions
-from skitter.settings.job import JobOptions, Limits, Politeness, Retries
+from skitter.settings.job import JobOptions, Limits, Politeness, Retries, Safety, Visits
 from skitter.settings.option import Table, option, options_of
 from skitter.settings.proxy import Route, RouteOptions
-from skitter.settings.safety import Safety, Visits
 from skitter.settings.server import Settings
 
 PROCESSES = "a number from 1 to 1000, cores or auto"
@@ -75,6 +73,102 @@ class Workers(Table):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserOptions(Table):
+    """How pages are rendered. Only handlers with `render` need it."""
+
+    provider: Literal["playwright", "patchright"] = option(
+        "playwright", "The library that drives the browser."
+    )
+    executable: Path | None = option(
+        None, "The browser to start. none: the first Chromium or Chrome on the PATH."
+    )
+    # Anyone who can connect to it controls that browser.
+    cdp_url: str | None = option(
+        None,
+        "Use a browser that runs elsewhere, by its DevTools address. Its traffic leaves from "
+        "there: only the addresses of pages are guarded, not what they load.",
+        secret=True,
+    )
+    concurrency: int = option(4, "Pages at a time, per process.", low=1, high=100)
+    deadline_s: float = option(30.0, "Seconds for a whole page.", low=1, high=600)
+    settle_s: float = option(
+        5.0, "Longest wait for the network to become quiet, in seconds.", low=0, high=600
+    )
+    pages_per_context: int = option(
+        50, "Close the context of a session after this many pages.", low=1, high=10_000
+    )
+    context_age_s: float = option(
+        600.0, "Close the context of a session after this many seconds.", low=1, high=86_400
+    )
+    pages_per_browser: int = option(
+        500, "Replace the browser after this many pages.", low=1, high=100_000
+    )
+    browser_age_s: float = option(
+        3600.0, "Replace the browser after this many seconds.", low=1, high=86_400
+    )
+    max_memory_mb: int | None = option(
+        2000, "Replace a browser that uses more than this many MB.", low=100, high=2**24
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityOptions(Table):
+    """When the quality of items is bad, and what `run` does then. A handler's latest pages are
+    compared with the best stretch before them."""
+
+    min_pages: int = option(
+        100, "Pages to compare with as many before them; with fewer, nothing is judged.",
+        low=10, high=1_000_000,
+    )  # fmt: skip
+    max_fill_drop: float | None = option(
+        0.5, "How much the fill rate of a field may drop: 0.5 is by half.", low=0.01, high=1
+    )
+    max_items_drop: float | None = option(
+        0.7, "How much the number of items per page may drop: 0.7 is to 30 %.", low=0.01, high=1
+    )
+    min_items_per_page: float | None = option(
+        None, "Smallest acceptable number of items per page.", low=0, high=10_000
+    )
+    max_blocked: float | None = option(
+        0.2, "Largest share of responses that may be block pages.", low=0.001, high=1
+    )
+    max_blocked_rise: float | None = option(
+        0.1, "How much that share may rise: 0.1 is from 1 % to 11 %.", low=0.001, high=1
+    )
+    on_bad: Literal["warn", "fail", "pause"] = option(
+        "warn",
+        "On bad quality: warn, fail (run exits with 1), or pause the crawl at once and fail.",
+        flag="--on-bad",
+    )
+    on_empty: Literal["warn", "fail"] = option(
+        "fail",
+        "If a spider that yields items has stored none: warn, or fail (run exits with 1).",
+        flag="--on-empty",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPool(Table):
+    """The sessions that a crawl keeps per site (registrable domain), and when one is retired."""
+
+    cookies: bool = option(True, "Keep cookies, as browsers do.", flag="--cookies/--no-cookies")
+    size: int = option(1, "Sessions per site and class.", low=1, high=100)
+    max_uses: int | None = option(
+        None, "Retire a session after this many pages.", low=1, high=10**9
+    )
+    max_errors: int = option(
+        3,
+        "Retire a session after this many refusals: 401, 403, 429 and block pages. A page that "
+        "arrives makes up for half a refusal.",
+        low=1,
+        high=1000,
+    )
+    max_age_s: float | None = option(
+        None, "Retire a session after this many seconds.", low=1, high=400 * 86_400
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions(Table):
     """Where items go."""
 
@@ -85,6 +179,20 @@ class OutputOptions(Table):
         variable="SKITTER_OUT",
         secret=True,
     )
+    only_changes: bool = option(
+        False,
+        "Write what later visits found to the output, in JSON Lines; the rows are kept beside it.",
+        flag="--only-changes",
+    )
+
+    def place(self, default: str) -> str:
+        """The output of a crawl; `default`: without one."""
+        if not self.only_changes:
+            return self.to or default
+        if self.to is None or not self.to.endswith(".jsonl"):
+            what = "a .jsonl file: with --only-changes, name one with --out"
+            raise BadOption("output.to", self.to, what)
+        return f"changes:{self.to}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +204,35 @@ class ArchiveOptions(Table):
     )
     folder: Path = option(Path("archive"), "Where kept pages are.", flag="--archive-folder")
     offline: bool = option(False, "Take pages from the archive, never from the web.")
+    failed_pages: int = option(
+        20, "Pages to keep on the server of each kind of failure.", low=0, high=1000
+    )
+    failed_mb: int = option(32, "Space for these on the server, in MB.", low=1, high=1000)
     max_file_mb: int = option(1000, "Begin a new WARC file after this size.", low=1, high=10**6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions(Table):
+    """Where files are downloaded to, and which."""
+
+    folder: Path = option(
+        Path("files"),
+        "Where downloaded files are. Workers on several machines need a folder that they share.",
+        flag="--files-folder",
+    )
+    concurrency: int = option(4, "Downloads at a time, per process.", low=1, high=1000)
+    max_mb: float = option(2000.0, "Largest file to download, in MB.", low=0.001, high=10**6)
+    max_total_mb: float | None = option(
+        None, "Download no more when a job has brought this many MB.", low=0.001, high=10**9
+    )
+    types: tuple[str, ...] = option(
+        (), "Content types to download, as application/pdf or image/*; empty: all.",
+        takes="content types such as application/pdf or image/*",
+    )  # fmt: skip
+    max_time_s: float = option(
+        6 * 3600.0, "Longest time for one connection of a download, in seconds.",
+        low=1, high=30 * 86_400,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +243,11 @@ class LogOptions(Table):
         "info", "Lowest level to log.", flag="--log-level"
     )
     file: Path | None = option(None, "Also write the log to this file.", flag="--log-file")
-    format: Literal["text", "json"] = option("text", "Format of the log file.")
+    format: Literal["text", "json"] = option(
+        "text",
+        "Format of the log file, and of progress and errors if no terminal shows them.",
+        flag="--log-format",
+    )
 
 
 #: Every table by name: in TOML, in variables and for -s.
@@ -124,6 +264,7 @@ TABLES: dict[str, type[Table]] = {
     "routes": RouteOptions,
     "output": OutputOptions,
     "archive": ArchiveOptions,
+    "files": FileOptions,
     "quality": QualityOptions,
     "log": LogOptions,
     "server": Settings,
@@ -149,6 +290,7 @@ class Config:
     routes: RouteOptions = field(default_factory=RouteOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
+    files: FileOptions = field(default_factory=FileOptions)
     quality: QualityOptions = field(default_factory=QualityOptions)
     log: LogOptions = field(default_factory=LogOptions)
     server: Settings = field(default_factory=Settings)
@@ -176,6 +318,7 @@ class WorkerConfig:
     job: str = ""
     spider: str = ""  # file.py, file.py:name or package.module:name
     arguments: dict[str, Any] = field(default_factory=dict, repr=False)  # of the spider
+    trusts_seeds: bool = True  # a private host may be fetched if a start URL names it
     keep_alive: bool = False  # keep running when the crawl has finished or is removed
     fetch: FetchOptions = field(default_factory=FetchOptions)
     sessions: SessionPool = field(default_factory=SessionPool)
@@ -185,6 +328,7 @@ class WorkerConfig:
     proxies: tuple[Route, ...] = ()
     routes: RouteOptions = field(default_factory=RouteOptions)
     archive: ArchiveOptions = field(default_factory=ArchiveOptions)
+    files: FileOptions = field(default_factory=FileOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     def to_json(self) -> str:

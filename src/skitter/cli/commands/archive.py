@@ -1,40 +1,57 @@
-"""Archives of a crawl: read them, and replay them.
+"""Archives of a crawl: read them, and run handlers on them again.
 
-Kept pages: archive list, show, get.
+Kept pages: archive list, show, get, prune.
 
-Handlers again, on kept pages: replay.
+Handlers again, on kept pages: replay; for the rows of the crawl: redo.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import uvloop
 
 from skitter.archive.diff import Diff, Example, compare, rows_of
 from skitter.archive.index import Archive
 from skitter.archive.playback import SUFFIX
 from skitter.archive.record import Kept
-from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
+from skitter.cli.common import (
+    Arguments,
+    Directory,
+    Json,
+    Redis,
+    Yes,
+    confirm,
+    on_job,
+    pairs_of,
+)
 from skitter.cli.crawl import Target, plan_of
-from skitter.cli.flags import Given, with_flags
+from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.running import run_plan
 from skitter.cli.show.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.crawl.plan import Plan
+from skitter.crawl.redo import Redo, Redone
 from skitter.crawl.replay import SETTINGS, replayed
 from skitter.crawl.script import Items, items, read_items
 from skitter.errors import UsageError, shorten
+from skitter.frontier.dead import Filter
+from skitter.frontier.frontier import Frontier
 from skitter.observe.report import DATE_AND_TIME, moment, some
+from skitter.settings import resolve
+from skitter.settings.option import seconds_of
 from skitter.settings.sources import FLAGGED
 from skitter.sinks import BadSink, Destination
 from skitter.sinks.registry import find_type
+from skitter.spider.files import as_yielded
 
 Folder = Annotated[Path, Option("--from", help="The folder of the kept pages.")]
 Url = Annotated[str, Argument(metavar="URL", help="As it was requested.")]
@@ -112,6 +129,34 @@ def get(
         sys.stdout.buffer.write(response.body)
 
 
+@group.add("prune")
+def prune(
+    older: Annotated[
+        str, Option("--older", metavar="AGE", help="Than this, such as 30d.", show_default=False)
+    ],
+    keep_last: Annotated[
+        int, Option("--keep-last", min=1, help="Of each page, however old they are.")
+    ] = 1,
+    folder: Folder = HERE,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Remove old responses, but the last of each page.
+
+    Space is freed by whole files: those in which no response is left.
+    """
+    archive, age_s = Archive.open(folder), seconds_of("--older", older)
+    warn_of_damage(archive)
+    if not yes:
+        confirm(f"Remove responses older than {older} from {folder}?", what="prune removes pages")
+    did = archive.prune(before=time.time() - age_s, keep_last=keep_last)
+    if as_json:
+        emit_json(msgspec.to_builtins(did))
+        return
+    files = f"{some(did.files, 'file')} with {did.size_bytes / 1e6:,.1f} MB"
+    say(f"Removed {some(did.responses, 'response')} and {files} from {folder}.")
+
+
 def warn_of_damage(archive: Archive) -> None:
     if found := archive.unreadable:
         more = f" and {some(len(found) - 1, 'other place')}" * (len(found) > 1)
@@ -170,10 +215,10 @@ def replay(
     plan = replace(how.plan(target), as_json=as_json, quiet=against is not None)
     if against is None:
         raise Exit(how.run(plan))
-    before = rows_of(how.rows_against(against, plan), key)  # it may not be there
+    before = rows_of(as_yielded(how.rows_against(against, plan)), key)  # it may not be there
     if code := how.run(plan):
         raise Exit(code)
-    diff = compare(before, rows_of(_rows(plan), key))
+    diff = compare(before, rows_of(as_yielded(_rows(plan)), key))
     if as_json:
         emit_json({"rows": diff.rows, "gone": diff.gone, "new": diff.new, "fields": diff.fields})
     else:
@@ -261,3 +306,70 @@ def _show_example(name: str, how: str, example: Example) -> None:
         say(f"  - {shorten(repr(example.before))}")
     if how != "lost":
         say(f"  + {shorten(repr(example.now))}")
+
+
+@with_flags(CRAWLING, settable=True)
+def redo(
+    target: Annotated[
+        str,
+        Argument(metavar="SPIDER|JOB", help="The spider, or the job if others crawl for it."),
+    ],
+    handler: Annotated[str | None, Option("--handler", help="Only pages of this handler.")] = None,
+    rejected: Annotated[bool, Option("--rejected", help="Only pages with rejected items.")] = False,
+    reason: Annotated[
+        str | None,
+        Option("--reason", help="Only pages with items rejected for this reason, or part of it."),
+    ] = None,
+    match: Annotated[
+        str | None,
+        Option("--match", help="Only URLs that contain this text, or match it with * and ?."),
+    ] = None,
+    job: Annotated[str | None, Option("--job", help="The job. Default: the spider's name.")] = None,
+    arguments: Arguments = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+    *,
+    given: Given,
+) -> None:
+    """Handle pages again, with the spider as it is now.
+
+    Pages come from the archive, and are fetched again where it does not have them. Rows are
+    updated in place. `skitter run` continues it if it is interrupted.
+    """
+    is_spider = ":" in target or target.endswith(".py")
+    plan = plan_of(target, pairs_of(arguments), job, given, as_json=as_json) if is_spider else None
+    config = plan.config if plan else resolve(given, job=job or target)
+    if plan and handler and handler not in plan.spider.handlers:
+        known = ", ".join(sorted(plan.spider.handlers))
+        raise UsageError(f"{target} has no handler {handler!r}: it has {known}.")
+    archive = Archive.open(config.archive.folder) if config.archive.folder.is_dir() else None
+    if archive:
+        warn_of_damage(archive)
+
+    async def mark(frontier: Frontier) -> Redone:
+        spider = plan.spider if plan else None
+        which, is_rejected = Filter(url=match, reason=reason), rejected or reason is not None
+        return await Redo(frontier, archive, spider, which, handler, is_rejected).mark()
+
+    name = plan.job if plan else job or target
+    did = on_job(config.server, name, mark)
+    print_progress(_marked(did, name))
+    if plan is None:
+        emit_json(did) if as_json else say(f"{name}: {some(did.pages, 'page')} pending again.")
+    raise Exit(uvloop.run(run_plan(plan)) if plan and did.pages else 0)
+
+
+def _marked(did: Redone, job: str) -> str:
+    """What is handled again, in a sentence; and what is not."""
+    if not did.pages and not did.left:
+        what = "has no such page, in the archive or with rejected items"
+        return f"{job} {what}: `run --archive` keeps pages, `run --fresh` crawls them again."
+    how = f"{did.archived:,} from the archive, {did.fetched:,} to be fetched"
+    said = f"{job}: {some(did.pages, 'page')} to be handled again ({how})."
+    if did.left:
+        said += f" {did.left:,} on their way already, or not in this crawl."
+    if did.unknown:
+        what = "with rejected items: it is not known how they were requested"
+        said += f" Not {some(did.unknown, 'page')} {what}; `run --fresh` crawls them again."
+    return said

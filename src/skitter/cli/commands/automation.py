@@ -27,7 +27,6 @@ from skitter.cli.common import (
     on_job,
     on_server,
     pairs_of,
-    seconds_of,
     settings,
 )
 from skitter.cli.parameters import Argument, Group, Option
@@ -62,6 +61,7 @@ from skitter.frontier.records.schedule import (
 from skitter.frontier.transport.connection import Server
 from skitter.observe.report import duration, moment
 from skitter.settings import resolve
+from skitter.settings.option import seconds_of
 from skitter.spider import Spider, load_spider
 from skitter.spider.seeding import begin_due_round, tell_round
 
@@ -107,8 +107,8 @@ def add(
     if not as_json:
         shown = target if spider else "SPIDER"
         print_progress(
-            "Rounds need a running process: `skitter run --keep-alive` with its spider, or "
-            f"`skitter schedule watch {shown}`."
+            "Rounds need a running process: `skitter agent` or `skitter run --keep-alive` with its "
+            f"spider, or `skitter schedule watch {shown}`."
         )
 
 
@@ -321,20 +321,32 @@ def new(
         list[str] | None,
         Option(metavar="PATTERN", help="Only for these jobs: shop, 'shop-*'; repeatable."),
     ] = None,
+    expires: Annotated[
+        str | None, Option(metavar="AFTER", help="It is void after this: 12h, 7d.")
+    ] = None,
+    link: Annotated[
+        str | None,
+        Option(metavar="URL", help="Print a link that logs in to this dashboard instead."),
+    ] = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and print it. It is not shown again: the server keeps only a hash."""
+    if link is not None and not link.startswith(("http://", "https://")):
+        raise UsageError(f"--link is an address such as https://crawls.example/, not {link!r}.")
 
     async def work(server: Server) -> str:
-        return await new_token(server, name=name, scopes=scope, jobs=job or ())
+        jobs, expires_s = job or (), seconds_of("--expires", expires) if expires else 0.0
+        return await new_token(server, name=name, scopes=scope, jobs=jobs, expires_s=expires_s)
 
     of = f" of {', '.join(job)}" if job else ""
     action = NewAction("", "token new", f"{name}: {', '.join(scope)}{of}")
     token = on_server(settings(redis, directory), work, action=action)
     found = SHAPE.fullmatch(token)
-    answer({"id": found and found[1], "token": token}, token, as_json=as_json)
+    shown = f"{link.rstrip('/')}/#token={token}" if link else token
+    document = {"id": found and found[1], "token": token} | ({"link": shown} if link else {})
+    answer(document, shown, as_json=as_json)
 
 
 @token_group.add("list")
@@ -344,7 +356,10 @@ def token_show(redis: Redis = None, directory: Directory = None, as_json: Json =
     if as_json:
         emit_json([_token_document(one) for one in tokens])
     elif tokens:
-        grid(["id", "name", "scopes", "jobs", "created"], [_token_cells(one) for one in tokens])
+        grid(
+            ["id", "name", "scopes", "jobs", "created", "expires"],
+            [_token_cells(one) for one in tokens],
+        )
     else:
         say("There are no tokens: `skitter token new` creates one.")
 
@@ -371,10 +386,15 @@ def _token_document(one: Token) -> dict[str, object]:
         "scopes": one.granted,
         "jobs": one.jobs,
         "created_at": one.created_at,
+        "expires_at": one.until or None,
     }
 
 
 def _token_cells(one: Token) -> list[str]:
-    made = datetime.fromtimestamp(max(0, min(one.created_at, 2**34)), UTC)
     jobs = ", ".join(one.jobs) or "all"
-    return [one.id, one.name, ", ".join(one.granted), jobs, f"{made:%Y-%m-%d %H:%M} UTC"]
+    ends = _minute(one.until) if one.until else "never"
+    return [one.id, one.name, ", ".join(one.granted), jobs, _minute(one.created_at), ends]
+
+
+def _minute(at: float) -> str:
+    return f"{datetime.fromtimestamp(max(0, min(at, 2**34)), UTC):%Y-%m-%d %H:%M} UTC"

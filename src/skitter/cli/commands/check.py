@@ -82,7 +82,7 @@ def _show(found: list[HostPoliteness]) -> None:
         for url in one.disallowed or ():
             remark("disallowed", redact(url), style="red")
     if not any(one.problems for one in found):
-        out.print("[green]Every host was asked politely.[/]")
+        out.print("[green]Politeness was kept at every host.[/]")
 
 
 def _cells(one: HostPoliteness) -> Iterator[object]:
@@ -103,7 +103,10 @@ def audit_job(
     job: Job,
     politeness: Annotated[
         bool,
-        Option("--politeness", help="Check how politely hosts were asked recently."),
+        Option(
+            "--politeness",
+            help="Check that crawl delays and limits were kept at each host recently.",
+        ),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -188,7 +191,7 @@ def explain(
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
-    done = ": only the fingerprint is kept of a request that is done" * (found.state == "done")
+    done = ": only the fingerprint of a finished request is kept" * (found.state == "done")
     yield "url", redact(found.url or "") or f"unknown{done}"
     yield "state", found.state
     for i, reason in enumerate(found.because):
@@ -204,7 +207,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
     if found.last_error and found.state not in ("dead", "excluded"):
         yield "last error", redact_text(found.last_error)
     if found.canonical:
-        yield "counts as", redact(found.canonical)
+        yield "canonical", redact(found.canonical)
     yield "fingerprint", found.fingerprint
 
 
@@ -224,15 +227,15 @@ def health(
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Say in one line whether the server, or this machine's worker or loader, is well.
+    """Say in one line whether the server, or this machine's worker or loader, is healthy.
 
     For probes: exit code 0 if it is, 1 if it is not, 3 if the server does not answer. Workers and
-    loaders are well while the server is away, as they wait for it with their results.
+    loaders are healthy while the server is away, as they wait for it with their results.
     """
     where = settings(redis, directory)
     if part is Part.SERVER:
         says = on_server(where, _server_health)
-        say(says or "well: the server answers and can write")
+        say(says or "healthy: the server answers and can write")
     elif job is None:
         raise UsageError(f"name the job of the {part}: `skitter health JOB --part {part}`.")
     else:
@@ -240,9 +243,9 @@ def health(
             says = on_job(where, job, partial(_process_health, kind=part))
         except InfrastructureError as error:
             says = ""
-            say(f"well, as far as can be said: {error}")
+            say(f"healthy, as far as can be told: {error}")
         else:
-            say(says or f"well: a {part} on this machine reports")
+            say(says or f"healthy: a {part} on this machine reports")
     if says:
         raise Exit(1)
 
@@ -253,7 +256,7 @@ async def _server_health(server: Server) -> str:
 
 
 async def _process_health(frontier: Frontier, kind: Part) -> str:
-    """A supervisor that has no worker to run is well, too."""
+    """A supervisor that has no worker to run is healthy, too."""
     now, host = await frontier.server_time(), socket.gethostname()
     kinds = FETCHING if kind is Part.WORKER else {kind.value}
     found = [one for one in await heartbeats(frontier) if one.kind in kinds]

@@ -13,9 +13,10 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 import msgspec
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
+from skitter.cli.failures import as_page, failed_page
 from skitter.cli.parameters import Argument, Group, Option
 from skitter.cli.show.console import indented, out
-from skitter.cli.show.output import answer, emit_json, grid, pairs, say
+from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.dead import (
@@ -26,14 +27,16 @@ from skitter.frontier.dead import (
     drop,
     find_dead,
     masked,
-    revive,
 )
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.records.failed import FailedPage
+from skitter.frontier.records.failed import retry as revive
 from skitter.frontier.records.operators import NewAction
-from skitter.frontier.transport.wire import batched
+from skitter.frontier.transport.messages import batched
 from skitter.model import DeadLetter
 from skitter.observe.report import DATE_AND_TIME, moment, some
-from skitter.redact import clean, redact, redact_text
+from skitter.redact import clean, redact, redact_request, redact_text
+from skitter.spider.fixtures import suffix_of
 from skitter.urls import fingerprint, identify
 
 Target = Annotated[list[str] | None, Argument(metavar="[URL...]", help="URLs or fingerprints.")]
@@ -91,6 +94,10 @@ def list_letters(
         say(why_none)
     else:
         _show_list([_cells(one, with_secrets) for one in letters])
+        print_progress(
+            f"`skitter dead retry {job} --all` fetches them again; `skitter redo SPIDER` handles "
+            "pages again that are done."
+        )
         if dead > len(letters):
             more = "; see --limit, --match and --reason" if len(letters) == limit else " match"
             say(f"{len(letters):,} of {dead:,} dead letters{more}.")
@@ -120,6 +127,9 @@ def _show_list(rows: list[list[object]]) -> None:
 def show(
     job: Job,
     url: Annotated[str, Argument(metavar="URL", help="URL or fingerprint.")],
+    page: Annotated[
+        bool, Option("--page", help="Save the page that failed in this folder, as it came.")
+    ] = False,
     method: Method = "GET",
     body: Body = "",
     with_secrets: WithSecrets = False,
@@ -127,7 +137,15 @@ def show(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show everything about one dead letter, by URL or fingerprint."""
+    """Show everything about one dead letter, by URL or fingerprint.
+
+    With --page, also of a page that was done but had rejected items: the first pages of each kind
+    of failure are kept on the server.
+    """
+    if page:
+        found = on_job(settings(redis, directory), job, partial(failed_page, url=url))
+        _show_page(found, as_json=as_json, with_secrets=with_secrets)
+        return
 
     async def work(frontier: Frontier) -> DeadLetter:
         return await _find(frontier, url, method, body)
@@ -138,6 +156,38 @@ def show(
         emit_json(document)
     else:
         pairs(_rows(letter, document))
+
+
+def _show_page(page: FailedPage, *, as_json: bool, with_secrets: bool) -> None:
+    """Says what failed; its body and screenshot become files."""
+    path = Path(f"failed-{page.fingerprint}{suffix_of(as_page(page))}")
+    picture = path.with_suffix(".png")
+    with _open_private(path) as file:
+        file.write(page.body)
+    if page.screenshot:
+        with _open_private(picture) as file:
+            file.write(page.screenshot)
+    files = [path, picture] if page.screenshot else [path]
+    if not with_secrets:
+        request = redact_request(page.request)
+        page = msgspec.structs.replace(page, url=redact(page.url), request=request)
+    if as_json:
+        document = msgspec.to_builtins(msgspec.structs.replace(page, body=b"", screenshot=None))
+        emit_json({**document, "body": str(path), "screenshot": page.screenshot and str(picture)})
+        return
+    pairs(
+        [
+            ("url", page.url),
+            ("reason", page.reason),
+            ("failed", moment(page.at, DATE_AND_TIME)),
+            ("status", page.status),
+            *(("header", f"{name}: {value}") for name, value in page.headers),
+            ("saved", " and ".join(map(str, files)) + ", cut at 2 MB" * page.is_cut),
+        ]
+    )
+    for line in page.traceback.splitlines():
+        say(clean(line))
+    print_progress("A browser would run its scripts: look at the source first.")
 
 
 def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, object]]:

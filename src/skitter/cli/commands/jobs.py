@@ -228,6 +228,9 @@ def rejected(
             ["url", "field", "reason", "item"],
             [[one.url, one.field, one.reason, shorten(str(one.item), 60)] for one in found],
         )
+        print_progress(
+            "`skitter redo SPIDER --rejected` handles their pages again, once it is repaired."
+        )
 
 
 TrustPickle = Annotated[
@@ -359,5 +362,5 @@ def _show(result: Adopted, adoption: Adoption) -> None:
     if result.dead or result.unreadable:
         say(
             f"They are dead letters: skitter dead list {result.job}. "
-            "Their pages do not count as seen."
+            "Their pages are not marked as seen."
         )

@@ -25,7 +25,7 @@ from skitter.engine.attempt import Attempts
 from skitter.engine.parts import Parts
 from skitter.engine.stages import bind
 from skitter.engine.stages.directives import Directives
-from skitter.engine.stages.sessions import Sessions
+from skitter.engine.stages.logins import Sessions
 from skitter.engine.visit import Buried, Completed, Retried
 from skitter.fetch import Guard, HttpFetcher
 from skitter.model import Request

@@ -23,8 +23,8 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.records.health import read_quality, thresholds
 from skitter.frontier.records.metrics import QUANTILES, read_history, read_timings
 from skitter.frontier.records.own import ERROR, SUCCESS, OwnMetrics
-from skitter.frontier.sites.facts import HostFacts
 from skitter.frontier.sites.hosts import host_row, slowest_hosts
+from skitter.frontier.sites.snapshots import HostFacts
 from skitter.frontier.transport.connection import Server
 from skitter.observe.metrics import COUNTERS, DAY_S, TIMING_GRAINS, TIMINGS, Histogram, merged
 from skitter.observe.quality import History, Line, judge, lines_of, sparkline
@@ -183,7 +183,7 @@ def _fewer(values: list[float | None]) -> list[float | None]:
     return [fmean(group) if group else None for group in known]
 
 
-HOSTS_COLUMNS = ["host", "pending", "in flight", "pages", "delay", "because", "may be asked"]
+HOSTS_COLUMNS = ["host", "pending", "in flight", "pages", "delay", "because", "next request"]
 
 
 def hosts(
@@ -193,7 +193,7 @@ def hosts(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show the hosts that are asked least often, and why."""
+    """Show the hosts with the longest delays, and why."""
 
     async def work(frontier: Frontier) -> tuple[list[HostFacts], JobOptions, float]:
         found = await slowest_hosts(frontier, limit)

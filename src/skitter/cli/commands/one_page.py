@@ -18,7 +18,7 @@ import msgspec
 
 from skitter.app import open_server
 from skitter.cli.show.output import print_progress
-from skitter.engine.assembly import renderer_of
+from skitter.engine.assembly import archived_of, renderer_of
 from skitter.engine.attempt import Attempts
 from skitter.engine.departures import TooEarly
 from skitter.engine.parts import Parts
@@ -37,12 +37,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skitter.engine.caches import RobotsCache
+    from skitter.engine.keeping import Archived
     from skitter.fetch.browser.render import Renderer
     from skitter.fetch.http.fetcher import Leave
 
 
 NO_FREE_PROXY = (
-    "no proxy is free: all are resting, or their budgets are spent (`skitter proxy stats`)."
+    "no proxy is free: all are paused, or their budgets are spent (`skitter proxy stats`)."
 )
 
 
@@ -50,6 +51,7 @@ def worker_config(config: Config) -> WorkerConfig:
     """The configuration that a worker would get for fetching."""
     return WorkerConfig(
         fetch=config.fetch,
+        archive=config.archive,
         workers=config.workers,
         browser=config.browser,
         proxies=config.proxies,
@@ -98,6 +100,7 @@ class Hop:
     request: Request
     robots: str | None = None  # None: not asked
     response: Response | None = None
+    is_kept: bool = False  # the response is from the archive
     stages: list[Said] = field(default_factory=list)
 
 
@@ -162,9 +165,16 @@ async def _open_attempts(
     if spider.render_of(hops[0].request):
         browser = await stack.enter_async_context(renderer_of(worker_config(config), guard))
         renderer = renderer_by_routes(browser, client)
-    parts = Parts(spider, client, own, guard, renderer=renderer)
+    archived = _archived(stack, own) if config.fetch.cache else None
+    parts = Parts(spider, client, own, guard, renderer=renderer, archived=archived)
     parts.fetcher = _Recorder(parts.fetcher, hops)
     return Attempts(parts, [Witness(one) for one in bind(parts)])
+
+
+def _archived(stack: AsyncExitStack, config: WorkerConfig) -> Archived:
+    found = archived_of(config, "fetch", lambda _, text: print_progress(text))
+    stack.callback(found.writer.close)
+    return found
 
 
 async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> Fetcher:
@@ -206,13 +216,14 @@ class Witness:
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self._ran, self._stopped = stage, list[str](), False
+        self.visit: Any = None  # the last
         for name in HOOKS:
             if hook := getattr(stage, name, None):
                 setattr(self, name, partial(self._run, name, hook))
 
     async def _run(self, name: str, hook: Callable[..., Any], visit: Any, *rest: Any) -> Any:
         self._ran.append(name)
-        self._visit = visit
+        self.visit = visit
         try:
             result = await hook(visit, *rest)
         except Exception:
@@ -224,8 +235,14 @@ class Witness:
     def report(self) -> Said:
         """About the visit that has just ended; the next begins anew."""
         ran, ended, self._ran, self._stopped = self._ran, self._stopped, [], False
-        text = redact_text(self.stage.tell(self._visit)) if ran else "not reached"
+        text = redact_text(self.stage.tell(self.visit)) if ran else "not reached"
         return Said(type(self.stage).__name__, text or "nothing to tell", ran, ended)
+
+
+def _kept(witnesses: Sequence[Any]) -> Response | None:
+    """What the cache answered: nothing was fetched."""
+    visits = (one.visit for one in witnesses if one.visit)
+    return next((visit.kept for visit in visits if visit.kept), None)
 
 
 def _report(witnesses: Sequence[Any]) -> list[Said]:
@@ -242,6 +259,8 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
         hop, lease = hops[-1], lease_of(hops[-1].request)
         problem = await _ask_robots(hop, lease.host, attempts.parts.robots)
         outcome = await attempts.make(lease)
+        if kept := _kept(attempts.stages):
+            hops[-1].response, hops[-1].is_kept = kept, True
         hops[-1].stages = _report(attempts.stages)
         if problem:
             raise SkitterError(f"{hop.request.url}: {problem}")

@@ -1,4 +1,6 @@
-"""Before a crawl: new, config, plan.
+"""Before a crawl: demo, new, config, plan.
+
+Crawl a bundled site: demo.
 
 Write a new spider: new.
 
@@ -11,28 +13,48 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from importlib.resources import files as package_files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import uvloop
 
-from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
+from skitter.cli.commands.check import show_audit
+from skitter.cli.commands.proxies import show_stats
+from skitter.cli.common import Arguments, Directory, Json, Redis, on_job, on_server, pairs_of
 from skitter.cli.crawl import JobName
+from skitter.cli.dashboard import dashboard
 from skitter.cli.flags import CRAWLING, Given, with_flags
-from skitter.cli.parameters import Argument, Option
-from skitter.cli.show.output import emit_json, grid, pairs, say
-from skitter.errors import BadOption, UsageError
+from skitter.cli.parameters import Argument, Exit, Option
+from skitter.cli.running import run_plan
+from skitter.cli.show.console import out
+from skitter.cli.show.output import emit_json, grid, pairs, print_progress, say
+from skitter.crawl.plan import Plan
+from skitter.demo import MEMBERS, RARE, SIGNED, SPIDER
+from skitter.engine.proxies.table import route_rows
+from skitter.errors import BadOption, InfrastructureError, UsageError
+from skitter.frontier.audit.auditor import audit
 from skitter.observe.report import duration, some
 from skitter.redact import redact, redact_service
-from skitter.settings import Config, check_job_name, resolve
+from skitter.settings import Config, Settings, Workers, check_job_name, resolve
 from skitter.settings.option import NO_LIMIT, options_of
 from skitter.settings.option import Option as Setting
 from skitter.settings.sources import OPTIONS
 from skitter.spider import load_spider
+from skitter.spider.importing import import_target
 
 
 def new(
@@ -214,12 +236,14 @@ BOUNDS = {
 
 
 def plan(
-    pages: Annotated[str, Option(metavar="N", help="How many: 50000, 200K, 10M, 1B.")],
-    hosts: Annotated[int, Option(min=1, help="Over how many hosts they are spread.")],
+    pages: Annotated[
+        str, Option(metavar="N", help="Number of pages, such as 50000, 200K, 10M or 1B.")
+    ],
+    hosts: Annotated[int, Option(min=1, help="Number of hosts that they are spread over.")],
     delay: Annotated[float, Option(min=0, help="Seconds between requests to one host.")] = 1.0,
-    seconds: Annotated[float, Option(min=0.01, help="That a fetch takes.")] = 0.5,
+    seconds: Annotated[float, Option(min=0.01, help="Seconds that one fetch takes.")] = 0.5,
     workers: Annotated[
-        int | None, Option(min=1, help="That you have; else as many as are worth it.")
+        int | None, Option(min=1, help="Workers that you have. Default: as many as help.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -249,3 +273,96 @@ def _number(text: str) -> int:
     if not found or not int(found[1]):
         raise BadOption("pages", text, "a number such as 50000, 200K or 10M")
     return int(found[1]) * SUFFIXES[found[2]]
+
+
+ROWS = {
+    "books": "SELECT title, price, currency, stock, rating, category FROM books",
+    "members": "SELECT title, price FROM members",
+    "rare": "SELECT title, price FROM rare",
+    "signed": "SELECT title, price FROM signed",
+}
+
+
+def demo(
+    books: Annotated[int, Option(min=50, max=5000, help="Number of books in the shop.")] = 700,
+    browser: Annotated[
+        bool, Option("--browser", help="Also crawl pages that need a browser.")
+    ] = False,
+    with_dashboard: Annotated[
+        bool, Option("--dashboard", help="Serve the dashboard too, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Crawl a bundled bookshop, and audit the result.
+
+    Two workers store the books in SQLite, log in to the members' corner, and find out which of
+    two proxies the shop bans. No network needed.
+    """
+    with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
+        home = Path(folder)
+        where, out = Settings(directory=home / "v"), str(home / "books.db")
+        served = dashboard(where, wanted=with_dashboard, out=out)
+        with _open_shop(home, books) as url, served as link:
+            os.environ["SKITTER_DEMO_URL"] = url
+            say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
+            _crawl(home, SPIDER, processes="2")
+            say("\nThe members' corner needs a log-in: a form, a token and cookies.")
+            _crawl(home, MEMBERS)
+            say("\nRare books are fetched through two proxies; the shop bans the cheap one.")
+            _crawl(home, RARE)
+            show_stats(on_server(where, route_rows))
+            if browser:
+                say("\nSigned copies have prices that only JavaScript shows.")
+                _crawl(home, SIGNED)
+            if with_dashboard:
+                print_progress(f"The dashboard stays until Ctrl-C: {link}")
+                with suppress(KeyboardInterrupt):
+                    signal.pause()
+
+
+def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
+    """Crawl with one spider into its table, and audit the job."""
+    spider, where = load_spider(target), Settings(directory=home / "v")
+    plan = Plan(
+        target=str(target),
+        spider=spider,
+        job=spider.name,
+        config=Config(
+            **spider.tables,  # type: ignore[arg-type]
+            server=where,
+            workers=Workers(processes=processes, concurrency=32),
+            proxies=import_target(target)[0].PROXIES if target == RARE else (),
+        ),
+        out=str(home / "books.db"),
+        is_demo=True,
+    )
+    if code := uvloop.run(run_plan(plan)):
+        raise Exit(code)
+    _show_rows(home / "books.db", spider.name)
+    show_audit(on_job(where, spider.name, audit))
+
+
+@contextmanager
+def _open_shop(home: Path, books: int) -> Iterator[str]:
+    """Run the site in a separate process, so that it does not share our interpreter."""
+    ready = home / "ready"
+    words = [sys.executable, "-P", "-m", "skitter.demo.site", "--port", "0", "--books", str(books)]
+    shop = subprocess.Popen([*words, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
+    try:
+        while not ready.exists():
+            if shop.poll() is not None:
+                raise InfrastructureError("the demo's web site did not start: see above.")
+            time.sleep(0.02)
+        yield ready.read_text().strip()
+    finally:
+        shop.terminate()
+        shop.wait()
+
+
+def _show_rows(database: Path, table: str) -> None:
+    out.print()
+    with closing(sqlite3.connect(database)) as connection:
+        [count] = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        found = connection.execute(f"{ROWS[table]} ORDER BY title LIMIT 5")
+        names, rows = [column[0] for column in found.description], found.fetchall()
+    grid(["" if name == "currency" else name for name in names], rows)
+    say(f"... and {count - len(rows):,} more rows.\n")

@@ -178,7 +178,7 @@ async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any
     try:
         response = await only.fetch(Request(url=url))
     except TooEarly:
-        return row | {"problem": "it is resting, or its budget is spent"}
+        return row | {"problem": "it is paused, or its budget is spent"}
     except FetchError as error:
         return row | {"problem": error.reason}
     row["seconds"] = round(response.elapsed_s, 3)

@@ -8,6 +8,7 @@ import code
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,12 +18,13 @@ import msgspec
 import uvloop
 
 from skitter.cli.commands.one_page import Hop, Visit, visit
-from skitter.cli.common import Arguments, Json, pairs_of
+from skitter.cli.common import Arguments, Json, on_job, pairs_of
+from skitter.cli.failures import as_page, failed_page, handle_again, trace_with_locals
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import emit_json, pairs, print_error, print_progress
 from skitter.errors import SkitterError, UsageError, shorten
-from skitter.redact import clean, redact, redact_request
+from skitter.redact import clean, redact, redact_request, redact_text
 from skitter.settings import Config, resolve
 from skitter.spider import HandlerOutput, Spider, load_spider
 from skitter.spider.default import title_of, visible_text
@@ -126,7 +128,8 @@ def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
         return
     yield "status", _status(last)
     yield "address", page.response.remote_address or "unknown"
-    yield "time", f"{page.response.elapsed_s * 1000:,.0f} ms"
+    took = f"{page.response.elapsed_s * 1000:,.0f} ms"
+    yield "time", "none: it is from the archive" if last.is_kept else took
     yield "type", page.header("content-type") or "none given"
     yield "size", f"{len(page.body):,} bytes"
     for i, (name, value) in enumerate(page.headers if headers else ()):
@@ -163,7 +166,7 @@ def _output_rows(output: HandlerOutput) -> Iterator[tuple[str, object]]:
         yield "left out", f"{fields}: not in the declared item type"
     follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in output.requests]
     yield from _list_rows("would follow", follow)
-    yield from _list_rows("would not", [f"{url}  {why.reason}" for url, why in output.refused])
+    yield from _list_rows("would skip", [f"{url}  {why.reason}" for url, why in output.refused])
 
 
 def _list_rows(name: str, lines: list[str]) -> Iterator[tuple[str, object]]:
@@ -262,6 +265,10 @@ def shell(
     url: Url,
     spider: SpiderFile = None,
     arguments: Arguments = None,
+    dead: Annotated[
+        str | None,
+        Option("--dead", metavar="JOB", help="Take the page that failed in this job."),
+    ] = None,
     *,
     given: Given,
 ) -> None:
@@ -270,14 +277,13 @@ def shell(
     It has `page` and `response`, and with --spider also `spider`. It is IPython if that is
     installed. Input from a pipe is run as a program:
     echo 'page.css_first("h1").text()' | skitter shell URL
+
+    With --dead, the page is the one that failed, and nothing is fetched: you see why its handler
+    failed, or with --spider where it fails today, with the values there.
     """
     loaded = load_spider(spider, pairs_of(arguments)) if spider else None
-    found = uvloop.run(visit(url, config=_config(given, loaded)))
-    page = found.page
-    if page is None:
-        raise SkitterError(clean(found.problem or "there is no page to show."))
-    if found.problem:
-        print_progress(clean(found.problem))
+    config = _config(given, loaded)
+    page = _failed(url, dead, loaded, config) if dead else _fetched(url, config)
     names: dict[str, Any] = {"page": page, "response": page.response}
     if loaded is not None:
         names["spider"] = loaded
@@ -285,6 +291,29 @@ def shell(
         _converse(names)
     else:
         _run(sys.stdin.read(), names)
+
+
+def _fetched(url: str, config: Config) -> Page:
+    found = uvloop.run(visit(url, config=config))
+    if found.page is None:
+        raise SkitterError(clean(found.problem or "there is no page to show."))
+    if found.problem:
+        print_progress(clean(found.problem))
+    return found.page
+
+
+def _failed(url: str, job: str, spider: Spider | None, config: Config) -> Page:
+    """The page that failed, and why: on the screen, before the shell."""
+    kept = on_job(config.server, job, partial(failed_page, url=url))
+    page = as_page(kept)
+    error = uvloop.run(handle_again(spider, page)) if spider else None
+    if spider and error is None:
+        print_progress(f"Its handler does not fail any more; it did: {clean(kept.reason)}")
+        return page
+    for line in trace_with_locals(error) if error else kept.traceback.splitlines():
+        print_progress(clean(line))
+    print_progress(clean(redact_text(str(error or kept.reason))))
+    return page
 
 
 def _converse(names: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ from skitter.frontier.items import find_sink
 from skitter.frontier.jobs import create_job, new_job, open_job, purge_job
 from skitter.frontier.records.operators import NewAction
 from skitter.frontier.records.preview import Effect, preview
-from skitter.frontier.sites.facts import HostFacts
+from skitter.frontier.sites.snapshots import HostFacts
 from skitter.frontier.transport.connection import Server
 from skitter.model import State, Stats
 from skitter.observe.report import some
@@ -317,4 +317,4 @@ def _host_rows(facts: HostFacts, options: JobOptions, now: float) -> Iterator[tu
     budget = facts.own.get("max_pages", options.limits.max_pages_per_host)
     yield "budget", f"{f'{budget:,.0f} pages' if budget else 'no limit'}{own('max_pages')}"
     wait_s = facts.opens_at(options) - now
-    yield "may be asked", f"in {wait_s:,.1f} s" if wait_s > 0 else "now"
+    yield "next request", f"in {wait_s:,.1f} s" if wait_s > 0 else "now"

@@ -177,7 +177,7 @@ def scale(
         Argument(metavar="N|auto", help="Processes in all, or auto (by queue depth and CPU)."),
     ],
     per_machine: Annotated[
-        bool, Option("--per-machine", help="N is for each machine, also those to come.")
+        bool, Option("--per-machine", help="N is per machine, including machines that join later.")
     ] = False,
     look: Annotated[bool, Option("--preview", help="Only say what would start and stop.")] = False,
     redis: Redis = None,

@@ -9,7 +9,9 @@ import os
 import re
 import sys
 import threading
+import time
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 #: How long a command may be silent.
 PATIENT_S: Final = 2.0
+#: The option log.format, for lines on stderr that no terminal shows.
+LINES: Final = ContextVar("skitter_lines", default="text")
 _NOT_ASCII: Final = re.compile(r"[^\x20-\x7e]")
 
 
@@ -94,7 +98,7 @@ def print_progress(text: str) -> None:
 
         console.wrapped(console.err, text, style="dim")
     else:
-        _write(sys.stderr, _cleaned(text))
+        _write(sys.stderr, _formatted("info", text) or _cleaned(text))
 
 
 def print_error(text: str) -> None:
@@ -105,7 +109,14 @@ def print_error(text: str) -> None:
 
         console.wrapped(console.err, text, before="[bold red]skitter:[/] ")
     else:
-        _write(sys.stderr, f"skitter: {_cleaned(text)}")
+        _write(sys.stderr, _formatted("error", text) or f"skitter: {_cleaned(text)}")
+
+
+def _formatted(level: str, text: str) -> str:
+    """As an object of JSON, if that is wanted."""
+    if LINES.get() != "json":
+        return ""
+    return _safe_json(_json({"at": time.time(), "level": level, "text": text}))
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:

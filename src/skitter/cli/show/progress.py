@@ -145,9 +145,9 @@ def _foot(moment: Moment) -> str:
     look, bound = moment.look, moment.look.bound
     foot = f"{duration(look.elapsed_s or 0.0)} so far"
     if look.eta_s is not None:
-        foot += f", {eta_of(look)} to go for what is known"
+        foot += f", {eta_of(look)} left for the URLs known so far"
         if is_growing(look):
-            foot += f", which grows by {speed(look.found_per_s)} URLs/s"
+            foot += f", which grow by {speed(look.found_per_s)}/s"
     if look.crawled and look.items:
         foot += f"; every page is done, {some(look.items, 'item')} left to store"
     if bound and bound.delay_s > 0 and bound.queued > 1:
@@ -181,6 +181,7 @@ REASONS_SHOWN = 5
 
 def show_report(report: Report, *, hints: bool) -> None:
     in_all = f", {report.pages:,} in all" * (report.pages != report.pages_now)
+    in_all += f", {report.cached:,} from the archive" * bool(report.cached)
     say(
         f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
         f"{duration(report.seconds)} ({speed(report.pages_per_second)}/s){in_all}."
@@ -237,9 +238,13 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
 
 def _output_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     updated = f" ({report.updated:,} updated)" * bool(report.updated)
-    yield "items", f"{report.items:,}" + f" in {report.out}" * hints + updated
+    out = report.out.removeprefix("changes:")  # --only-changes
+    if out == report.out:
+        yield "items", f"{report.items:,}" + f" in {out}" * hints + updated
+    else:
+        yield "changes", f"{report.items:,}" + f" added to {out}" * hints
     if report.store and hints:
-        yield "store", f"{report.store}, which {report.out} is written from"
+        yield "store", f"{report.store}, which {out} is written from"
 
 
 def _held(report: Report, *, hints: bool) -> str:
@@ -273,8 +278,11 @@ def _vanished(report: Report, *, hints: bool) -> str:
 def _kept_out_rows(report: Report) -> Iterator[tuple[str, str]]:
     if said := excluded(report.kept_out, report.excluded):
         yield "excluded", said
+    if report.downloads:
+        megabytes = f"{report.downloaded_bytes / 10**6:,.1f} MB"
+        yield "files", f"{some(report.downloads, 'file')} downloaded, {megabytes}"
     if report.files:
-        yield "files", f"{some(report.files, 'link')} to files: --fresh --files fetches them, too"
+        yield "files", f"{some(report.files, 'link')} to files: --fresh --files all downloads them"
     if report.refused:
         yield "refused", f"{some(report.refused, 'link')} beyond max_depth, or while draining"
 

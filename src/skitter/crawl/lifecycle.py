@@ -6,18 +6,20 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
 from skitter.crawl.findings import Yields, dead_reasons, describe_idle, describe_unmatched, vanished
-from skitter.crawl.loading import OpenSink, open_destination
+from skitter.crawl.job_loader import OpenSink, open_destination
 from skitter.crawl.plan import check_hosts
 from skitter.crawl.replicas import explained
+from skitter.engine.parts import page_cache_of
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.dead import unfetched
 from skitter.frontier.jobs import is_fed, open_job, purge_job
+from skitter.frontier.records.archived import downloads_of
 from skitter.frontier.records.health import find_bad, read_handled
 from skitter.frontier.sites.learned import held_shapes, unhandled
 from skitter.model import State, Stats
@@ -30,6 +32,7 @@ from skitter.spider.source import wants_items
 if TYPE_CHECKING:
     from collections import Counter
 
+    from skitter.archive.playback import PageCache
     from skitter.crawl.plan import Plan
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.connection import Server
@@ -72,7 +75,7 @@ class Crawl:
             from skitter.engine.keeping import settle  # an extra
 
             await settle(frontier, archive.folder)
-        yields = await self.yields()
+        yields, downloads = await self.yields(), await downloads_of(frontier)
         limits = frontier.options.limits
         return CrawlResult(
             self.before,
@@ -85,6 +88,8 @@ class Crawl:
             why_dead="" if stats.done else await _first_dead(frontier),
             lost=self.lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
+            downloads=downloads.files,
+            downloaded_bytes=downloads.bytes,
             vanished=await vanished(frontier, since_s=self.since_s) if stats.dead else [],
             bad=list(bad) or await self.find_bad(),
             on_bad=self.plan.config.quality.on_bad,
@@ -109,6 +114,8 @@ class Crawl:
 async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     """Open the job and the output, and add the seeds."""
     began = time.monotonic()
+    if pages := page_cache_of(plan.worker):
+        progress(_cached(pages))
     out = Destination(plan.out, plan.job, plan.where.directory)
     is_new = plan.fresh or not await _exists(server, plan.job)
     old_rows = await out.count() if is_new and not plan.fresh else 0
@@ -144,25 +151,32 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     async with _taken_back(frontier, is_new=is_new):
         with explained(plan.job):
             private = await offer_seeds(frontier, plan.spider)
-        plan = replace(plan, allow=(*plan.allow, *private))
+        plan = plan.allowing(private)
         _check_begun(plan, now := await frontier.stats())
     if plan.left_to_others:
         progress(plan.left_to_others)
     if before.crawled and now.crawled:
-        progress(f"{frontier.job} {_why_idle(now, keep_alive=plan.keep_alive)}")
+        progress(f"{frontier.job} {_why_idle(now, plan.target, keep_alive=plan.keep_alive)}")
     since_s, handled = await frontier.server_time(), await read_handled(frontier)
     return Crawl(plan, frontier, out, before, began, since_s, lost, handled)
 
 
-def _why_idle(now: Stats, *, keep_alive: bool) -> str:
+def _cached(pages: PageCache) -> str:
+    if count := pages.count():
+        return f"--cache: {some(count, 'page')} of {pages.folder} will not be fetched."
+    return f"--cache: {pages.folder} has no page yet; those that are fetched are kept there."
+
+
+def _why_idle(now: Stats, target: str, *, keep_alive: bool) -> str:
     if now.remaining:
         return "has reached its max_pages: a larger --max-pages, or none, continues it."
     if keep_alive:
         return "has nothing to fetch now: it waits for new URLs, revisits and scheduled rounds."
     if now.revisits:
-        return f"is finished, and none of its {some(now.revisits, 'page')} to revisit is due yet."
+        return f"is finished, and none of the {some(now.revisits, 'page')} to revisit is due yet."
     again = f"; `skitter dead retry {now.job} --all` queues its dead letters again" * bool(now.dead)
-    idle = f"is finished, and its start URLs are not new: --fresh starts over{again}."
+    redo = f", `skitter redo {target}` handles its pages again" * bool(target)
+    idle = f"is finished, and its start URLs are not new: --fresh starts over{redo}{again}."
     refused = " Links that exclude or include refused are found again only with --fresh."
     return idle + refused * ("pattern" in now.kept_out)
 

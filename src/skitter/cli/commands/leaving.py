@@ -1,0 +1,112 @@
+"""What leaves a job: pages that are forgotten, and all of it, back to another system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.parameters import Argument, Exit, Option
+from skitter.cli.show.output import emit_json, pairs, say
+from skitter.errors import UsageError, shorten
+from skitter.frontier.dead import forget
+from skitter.frontier.records.operators import NewAction
+from skitter.model import Request
+from skitter.observe.report import some
+
+if TYPE_CHECKING:
+    from skitter.scrapy.requests.release import Release, Released
+
+
+def release(
+    to: Annotated[str, Argument(metavar="TO", help="scrapy-redis.")],
+    spider: Annotated[str, Option(help="The spider's name: the keys begin with it.")],
+    job: Annotated[
+        str | None, Option(help="The job's name. Default: the spider's.", show_default=False)
+    ] = None,
+    requests_key: Annotated[
+        str, Option(help="SCHEDULER_QUEUE_KEY, if it is set.")
+    ] = "%(spider)s:requests",
+    dupefilter_key: Annotated[
+        str, Option(help="SCHEDULER_DUPEFILTER_KEY, if it is set.")
+    ] = "%(spider)s:dupefilter",
+    is_list: Annotated[
+        bool, Option("--list", help="For a FifoQueue or LifoQueue; else for a PriorityQueue.")
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Give the queue and the seen-set of a Scrapy job back to scrapy-redis.
+
+    Stop the nodes first. The job stays as it is, and is paused. The exit code is 1 if some
+    requests could not be written: they stay in the job only.
+    """
+    if to != "scrapy-redis":
+        raise UsageError(f"cannot release to {to!r}: only to scrapy-redis.")
+    from skitter.scrapy.requests.release import Release
+    from skitter.scrapy.requests.release import release as give
+
+    names = {"spider": spider}
+    wanted = Release(
+        job=job or spider,
+        requests_key=requests_key % names,
+        dupefilter_key=dupefilter_key % names,
+        is_list=is_list,
+    )
+    result = on_server(settings(redis, directory), lambda server: give(server, wanted))
+    if as_json:
+        emit_json(result)
+    elif result.was_released:
+        say(f"{result.job} was released before, and nothing was changed.")
+        say(f"If it has crawled here since: skitter resume {result.job}, then release it again.")
+    else:
+        _show(result, wanted)
+    if result.kept:
+        raise Exit(1)
+
+
+def _show(result: Released, wanted: Release) -> None:
+    early = f"{result.early:,} were to wait for a later time, and no longer do"
+    pairs(
+        [
+            ("job", f"{result.job}, now paused"),
+            ("requests", f"{result.queued:,} in {wanted.requests_key}"),
+            *([("", early)] if result.early else []),
+            ("seen", f"{result.fingerprints:,} in {wanted.dupefilter_key}"),
+        ]
+    )
+    say('Its numbers are read by DUPEFILTER_CLASS = "skitter.scrapy.way_back.RFPDupeFilter".')
+    say("Before you start nodes of scrapy-redis, set SCHEDULER_PERSIST = True.")
+    for reason, count in result.reasons.items():
+        say(f"{some(count, 'request')} not released: {reason}")
+    if result.dead:
+        say(f"{some(result.dead, 'dead letter')} not released: skitter dead list {result.job}.")
+    if result.items:
+        say(f"{some(result.items, 'item')} still to be stored: skitter load {result.job}.")
+
+
+def forget_urls(
+    job: Job,
+    urls: Annotated[list[str], Argument(metavar="URL...", help="URLs of pages that are done.")],
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Forget pages that are done, so that a link or a push brings them again.
+
+    Rows of the page stay where they are stored; its next visit replaces them. The exit code is 1
+    if a URL is not done: one that waits or is dead stays what it is.
+    """
+    requests = [Request(url=url) for url in urls]
+    action = NewAction(job, "forget", shorten(" ".join(urls), 200))
+    forgotten = on_job(
+        settings(redis, directory), job, lambda one: forget(one, requests), action=action
+    )
+    if as_json:
+        emit_json(dict(zip(urls, forgotten, strict=True)))
+    else:
+        for url, was_done in zip(urls, forgotten, strict=True):
+            no = f"not done, so it is not forgotten: see `skitter why {job} {url}`"
+            say(f"{url}: {'forgotten; its rows stay' if was_done else no}")
+    if not all(forgotten):
+        raise Exit(1)

@@ -1,0 +1,295 @@
+"""Runs: agent, start, runs.
+
+An agent serves the runs of its list; `start` asks for one; `runs` shows, stops and repeats them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Annotated, Any
+
+import click
+import msgspec
+
+from skitter.app import open_server
+from skitter.cli.common import (
+    Arguments,
+    Directory,
+    Json,
+    Redis,
+    on_server,
+    pairs_of,
+    seconds_of,
+    settings,
+)
+from skitter.cli.crawl import Fresh, MaxTime
+from skitter.cli.dashboard import environment_of
+from skitter.cli.flags import Given, with_flags
+from skitter.cli.parameters import Argument, Exit, Group, Option
+from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say
+from skitter.errors import SkitterError
+from skitter.frontier.records.agents import find_offer, list_agents, offers_of, start_run
+from skitter.frontier.records.operators import NewAction, this_user
+from skitter.frontier.records.runs import RUN_OPTIONS, Run, Runs, Spec, new_id
+from skitter.frontier.transport.connection import Server
+from skitter.observe.report import duration, moment
+from skitter.settings.sources import OPTIONS
+
+LOOK_S = 0.5
+#: Ended without an exit code: stopped, or lost.
+NO_CODE = 1
+
+
+def agent(
+    spiders: Annotated[
+        list[str],
+        Option(
+            "--spiders", metavar="PATTERN", help="What it may run: 'spiders/*.py', shop.spiders."
+        ),
+    ],
+    at_most: Annotated[int, Option("--runs", min=1, max=1000, help="Runs at a time.")] = 2,
+    workers: Annotated[
+        str | None,
+        Option("--workers", metavar="NUMBER", help="Processes of a run that does not say."),
+    ] = None,
+    name: Annotated[
+        str | None, Option("--name", help="What it is called. Default: machine and process.")
+    ] = None,
+    redis: Redis = None,
+    directory: Directory = None,
+) -> None:
+    """Serve runs of the spiders in a list, until stopped.
+
+    `skitter start`, the dashboard, the HTTP API and schedules ask for runs. Only spiders that
+    --spiders names are run. If the agent is stopped or dies, another agent goes on with its runs.
+    """
+    import os
+
+    import uvloop
+
+    from skitter.crawl.agent import Agency
+
+    where = settings(redis, directory)
+    environment = environment_of(where)
+    if workers is not None:
+        option = OPTIONS["workers.processes"]
+        environment[option.variable] = option.parse(workers, "--workers")
+
+    async def work() -> None:
+        async with open_server(where, progress=print_progress) as server:
+            called = name or f"{socket.gethostname()}-{os.getpid()}"
+            await Agency(server, spiders, at_most, called, environment, print_progress).serve()
+
+    uvloop.run(work())
+
+
+@with_flags(RUN_OPTIONS)
+def start(
+    spider: Annotated[str, Argument(metavar="SPIDER", help="As its agent calls it, or its file.")],
+    arguments: Arguments = None,
+    job: Annotated[
+        str | None, Option("--job", help="Job name. Default: the spider's name.")
+    ] = None,
+    fresh: Fresh = False,
+    out: Annotated[
+        str | None, Option("--out", "-o", metavar="FILE", help="A file name at the agent.")
+    ] = None,
+    max_time: MaxTime = None,
+    wait: Annotated[
+        bool, Option("--wait", help="Until it has ended; exit with its exit code.")
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+    *,
+    given: Given,
+) -> None:
+    """Start a run of a spider on an agent.
+
+    It works as `skitter run` does, where `skitter agent` serves the spider.
+    """
+    spec = Spec(
+        spider=spider,
+        arguments=pairs_of(arguments),
+        settings=msgspec.to_builtins(given),
+        job=job or "",
+        out=out or "",
+        fresh=fresh,
+        max_time_s=seconds_of("--max-time", max_time) if max_time else None,
+        by=this_user(),
+    )
+    _start(spec, wait=wait, redis=redis, directory=directory, as_json=as_json)
+
+
+def _start(spec: Spec, *, wait: bool, redis: Any, directory: Any, as_json: bool) -> None:
+    async def work(server: Server) -> tuple[Run, bool]:
+        offer, runs, identity = await find_offer(server, spec), Runs.on(server), new_id()
+        await start_run(server, offer, spec, identity)
+        alive = offers_of(await list_agents(server, alive=True))
+        run = await (_ended(runs, identity) if wait else runs.get(identity))
+        return run, offer.name in alive
+
+    action = NewAction(spec.job or spec.spider, "start", " ".join(spec.arguments))
+    run, is_served = on_server(settings(redis, directory), work, action=action)
+    if wait:
+        _show(run, as_json=as_json)
+        raise Exit(_code_of(run))
+    answer(
+        run,
+        f"run {run.id}: {run.spider} is started; `skitter runs show {run.id}`.",
+        as_json=as_json,
+    )
+    if not is_served and not as_json:
+        print_progress("No agent with this spider is there now: the run waits for one.")
+
+
+async def _ended(runs: Runs, identity: str) -> Run:
+    """If the server is away, wait for it."""
+    while True:
+        try:
+            run = await runs.get(identity)
+            if run.ended_at is not None:
+                return run
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+        await asyncio.sleep(LOOK_S)
+
+
+class Listing(Group):
+    """Without a command, `list`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+group = Listing(help="Show, stop and repeat runs; without a command, list the newest.")
+RunId = Annotated[str, Argument(metavar="ID", help="As the list shows it.")]
+
+
+@group.add("list")
+def list_runs(
+    job: Annotated[str | None, Option("--job", help="Only of this job or spider.")] = None,
+    limit: Annotated[int, Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 20,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """List the newest runs, and the agents that are there."""
+
+    async def work(server: Server) -> tuple[list[Run], int]:
+        found, _ = await Runs.on(server).newest(
+            lambda run: job is None or job in (run.job, run.spider), limit=limit
+        )
+        return found, len(await list_agents(server, alive=True))
+
+    found, agents = on_server(settings(redis, directory), work)
+    if as_json:
+        emit_json(found)
+        return
+    if found:
+        columns = ["run", "spider", "state", "asked at", "took", "pages", "items", "dead"]
+        grid(columns, [_cells(run) for run in found])
+    else:
+        say("There are no runs: `skitter start SPIDER` starts one.")
+    if not agents:
+        print_progress("No agent is there: `skitter agent --spiders 'spiders/*.py'` starts one.")
+
+
+def _cells(run: Run) -> list[object]:
+    report = run.report or {}
+    took = "" if run.seconds is None else duration(run.seconds)
+    numbers = [str(report.get(name, "")) for name in ("pages_now", "items", "dead")]
+    asked = moment(run.asked_at, "%m-%d %H:%M:%S")
+    return [run.id, run.spider, _state(run), asked, took, *numbers]
+
+
+def _state(run: Run) -> str:
+    return f"failed, {run.exit_code}" if run.state == "failed" and run.exit_code else run.state
+
+
+@group.add("show")
+def show(
+    identity: RunId, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Show a run: what was asked for, who has it, and its report."""
+    run = on_server(settings(redis, directory), lambda server: Runs.on(server).get(identity))
+    _show(run, as_json=as_json)
+
+
+def _show(run: Run, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(run)
+        return
+    pairs((name, value) for name, value in _rows(run) if value not in ("", None))
+    if run.ended_at is None and run.job:
+        print_progress(f"`skitter logs {run.job} -f` follows it.")
+
+
+def _rows(run: Run) -> list[tuple[str, Any]]:
+    report = run.report or {}
+    given = [f"{name}={value}" for name, value in (run.arguments | run.settings).items()]
+    counts = [f"{report[name]:,} {word}" for name, word in REPORTED.items() if report.get(name)]
+    return [
+        ("run", run.id),
+        ("spider", run.spider),
+        ("job", run.job),
+        ("version", run.version),
+        ("with", ", ".join([*given, *["fresh"] * run.fresh])),
+        ("state", _state(run)),
+        ("asked", f"{moment(run.asked_at)}, by {run.by}"),
+        ("started", moment(run.started_at) if run.started_at else ""),
+        ("ended", moment(run.ended_at) if run.ended_at else ""),
+        ("agent", run.agent),
+        ("lost", f"{run.lost} times by an agent" if run.lost else ""),
+        ("stopped by", run.stopped_by),
+        ("repeats", run.again),
+        ("end", report.get("end", "")),
+        ("counts", ", ".join(counts)),
+        ("out", report.get("out", "")),
+        ("says", run.says),
+    ]
+
+
+REPORTED = {"pages_now": "pages", "items": "items", "dead": "dead", "pending": "pending"}
+
+
+def _code_of(run: Run) -> int:
+    return NO_CODE if run.exit_code is None else run.exit_code
+
+
+@group.add("stop")
+def stop(
+    identity: RunId, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Stop a run. Its agent finishes the pages in flight; `again` continues it."""
+
+    async def work(server: Server) -> tuple[Run, bool]:
+        runs = Runs.on(server)
+        stopped = await runs.stop(identity, by=this_user())
+        return await runs.get(identity), stopped
+
+    action = NewAction("", "stop run", identity)
+    run, stopped = on_server(settings(redis, directory), work, action=action)
+    says = "stops" if run.ended_at is None else "is stopped" if stopped else "had ended before"
+    answer(run, f"run {run.id}: {run.spider} {says}.", as_json=as_json)
+
+
+@group.add("again")
+def again(
+    identity: RunId,
+    wait: Annotated[
+        bool, Option("--wait", help="Until it has ended; exit with its exit code.")
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Start a run with what another one was given. It continues the job, as `skitter run` does."""
+    spec = on_server(
+        settings(redis, directory), lambda server: Runs.on(server).spec_again(identity, this_user())
+    )
+    _start(spec, wait=wait, redis=redis, directory=directory, as_json=as_json)

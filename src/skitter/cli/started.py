@@ -1,0 +1,161 @@
+"""The processes of an agent: one that carries out a run, and one that lists what the agent offers.
+
+Standard output belongs to the agent; what users' code prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.cli import tuning
+from skitter.cli.crawl import plan_of
+from skitter.cli.running import run_plan
+from skitter.cli.show.output import print_progress
+from skitter.crawl.agent import OFFERED, STARTED, Started
+from skitter.engine.pulse import is_orphan
+from skitter.errors import FrontierError, SkitterError, UsageError
+from skitter.fetch.http.guard import Guard
+from skitter.frontier.records.runs import RENEW_S, Hold, Runs
+from skitter.settings.sources import check_given
+from skitter.spider import load_spider
+from skitter.spider.offers import find_offers
+from skitter.spider.seeding import begin_due_round
+from skitter.spider.source import version_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.crawl.lifecycle import Crawl
+    from skitter.crawl.plan import Plan
+    from skitter.frontier.transport.connection import Server
+    from skitter.observe.report import Report
+
+ORPHAN_S = 0.5
+
+
+def main(words: list[str]) -> None:
+    """Runs `started RUN --parent PID`, which carries out a run, or `offers - --parent PID`."""
+    tuning.begin()
+    if words[0] == "offers":
+        list_offers()
+    else:
+        sys.exit(carry_out(int(words[3])))
+
+
+def _take_stdout() -> int:
+    """A descriptor for the agent; prints go to stderr from now on."""
+    ours = os.dup(1)
+    os.dup2(2, 1)
+    return ours
+
+
+def _write(to: int, document: bytes) -> None:
+    with os.fdopen(to, "wb") as pipe:
+        pipe.write(document)
+
+
+def list_offers() -> None:
+    """What the agent's list offers, as JSON."""
+    out = _take_stdout()
+    found = find_offers(os.environ.pop(OFFERED).split("\n"))
+    _write(out, msgspec.json.encode(found))
+
+
+class Carried:
+    """A run, as its process knows it."""
+
+    def __init__(self, started: Started, parent: int, out: int) -> None:
+        self.started, self.parent, self.out = started, parent, out
+        self.tasks: list[asyncio.Task[None]] = []
+        self.pages_before = 0
+        self.began = time.monotonic()
+
+    @property
+    def plan(self) -> Plan:
+        """Raises UsageError. An earlier agent may have discarded the crawl before it."""
+        lease, spec = self.started.lease, self.started.lease.spec
+        spec.check()
+        given = check_given(spec.settings) | ({"output.to": spec.out} if spec.out else {})
+        left_s = None
+        if spec.max_time_s:
+            waited_s = time.monotonic() - self.began
+            left_s = max(1.0, spec.max_time_s - lease.spent_s - waited_s)
+        how: dict[str, Any] = {"fresh": spec.fresh and not lease.job, "max_time_s": left_s}
+        how |= {"quiet": True}
+        target, arguments = self.started.target, dict(spec.arguments)
+        if arguments:  # an address of this network that comes from them is not ours
+            how |= {"trusts_seeds": False, "allow": _own_addresses(target)}
+        plan = plan_of(target, arguments, spec.job or None, given, **how)
+        if spec.within and not any(fnmatchcase(plan.job, job) for job in spec.within):
+            allowed = ", ".join(spec.within)
+            raise UsageError(f"{plan.job} is not among the jobs of who asked for it: {allowed}.")
+        return plan
+
+    async def opened(self, server: Server) -> None:
+        """Nothing was discarded or begun yet: after a long pause, another agent may have it."""
+        if is_orphan(self.parent) or await self._renew(Runs.on(server)) is Hold.LOST:
+            raise FrontierError("another agent has this run.")
+
+    async def _renew(self, runs: Runs, **known: Any) -> Hold:
+        """Until the server has heard."""
+        lease = self.started.lease
+        while True:
+            try:
+                return await runs.renew(lease.id, lease.token, **known)
+            except SkitterError as error:
+                if not error.retryable:
+                    raise
+            await asyncio.sleep(RENEW_S)
+
+    async def begun(self, crawl: Crawl, stop: Callable[[], None]) -> None:
+        """From now on, an earlier crawl is not discarded again."""
+        if self.started.lease.spec.round_ms:
+            await begin_due_round(crawl.frontier, crawl.plan.spider)
+        self.tasks.append(asyncio.create_task(self._leave_if_orphaned(stop)))
+        runs, lease = Runs.on(crawl.frontier.server), self.started.lease
+        done = crawl.before.done + crawl.before.again
+        self.pages_before = done - lease.done_before if lease.job else 0
+        known: dict[str, Any] = {"job": crawl.plan.job, "version": version_of(crawl.plan.spider)}
+        said = await self._renew(runs, **known, done=done)
+        if said is Hold.LOST:
+            print_progress("another agent has this run: stopping")
+            stop()
+
+    async def _leave_if_orphaned(self, stop: Callable[[], None]) -> None:
+        """Without its agent, nobody keeps the run for us: another agent may have it already."""
+        while not is_orphan(self.parent):  # noqa: ASYNC110
+            await asyncio.sleep(ORPHAN_S)
+        stop()
+        stop()  # twice: without waiting for pages in flight
+
+    def ended(self, report: Report) -> None:
+        """With the pages that earlier agents did in this run."""
+        report = replace(report, pages_now=report.pages_now + self.pages_before)
+        _write(self.out, msgspec.json.encode(report, enc_hook=int))
+
+
+def _own_addresses(target: str) -> tuple[str, ...]:
+    """Private hosts among the start URLs of the spider without arguments."""
+    with suppress(SkitterError):
+        spider = load_spider(target, {})
+        return tuple(Guard.for_seeds(seed.url for seed in spider.known_seeds).allowed_hosts)
+    return ()
+
+
+def carry_out(parent: int) -> int:
+    """Carry out the run that the agent has leased. Returns the exit code."""
+    import uvloop
+
+    started = msgspec.json.decode(os.environ.pop(STARTED), type=Started)
+    carried = Carried(started, parent, _take_stdout())
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    return uvloop.run(run_plan(carried.plan, observer=carried))

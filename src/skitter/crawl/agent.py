@@ -1,0 +1,364 @@
+"""An agent: takes runs of the spiders in its list, and carries each out in a process of its own.
+
+The process is `skitter run` in all but its terminal. It ends by itself if its agent dies; then
+another agent goes on with the run. docs/adr/0083-runs.md explains it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skitter.engine.pulse import cancel_all
+from skitter.errors import JobMissing, SkitterError, UsageError
+from skitter.frontier.jobs import list_jobs, open_job
+from skitter.frontier.records.agents import Agent, Offer, leave_agent, report_agent
+from skitter.frontier.records.runs import RENEW_S, Hold, Lease, Runs, Spec
+from skitter.frontier.records.schedule import advance, read_schedule
+from skitter.frontier.workers import live_workers
+from skitter.spider.offers import targets_of
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Callable, Mapping, Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
+
+#: What a process needs to know of its run.
+STARTED, OFFERED = "SKITTER_STARTED", "SKITTER_OFFERED"
+TICK_S: Final = 0.5
+REPORT_S: Final = 5.0
+SAID_LINES: Final = 30
+LOAD_S: Final = 60.0
+MAX_LINE: Final = 2**24  # a report is one line
+#: After that, a process that was told to end is killed.
+END_S: Final = 60.0
+HURRY_S: Final = 12.0
+#: A process of a run that failed with this says nothing about the run: another try may succeed.
+INFRASTRUCTURE: Final = 3
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process gets that carries out a run."""
+
+    lease: Lease
+    target: str
+
+
+@dataclass(slots=True)
+class Work:
+    """A run that this agent has."""
+
+    lease: Lease
+    process: Process
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=SAID_LINES))
+    is_stopped: bool = False  # somebody wants it to end
+    is_lost: bool = False  # it is another agent's by now
+
+    async def end(self, *, within_s: float) -> None:
+        """Tell it to end; after that time, kill it."""
+        with suppress(ProcessLookupError):
+            self.process.terminate()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.process.wait(), within_s)
+            return
+        with suppress(ProcessLookupError):
+            self.process.kill()
+
+
+@dataclass(slots=True)
+class Agency:
+    """Serves runs until it is told to stop."""
+
+    server: Server
+    patterns: Sequence[str]
+    at_most: int  # runs at a time
+    name: str
+    environment: Mapping[str, str]
+    say: Callable[[str], None]
+    offers: dict[str, Offer] = field(default_factory=dict)
+    runs: Runs = field(init=False)
+    _works: dict[str, Work] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _signals: int = 0
+    _began: float = field(default_factory=time.time)
+    _reported_at: float = -1e9
+    _seen: str | None = None  # the files of the list, as they were when they were last loaded
+
+    def __post_init__(self) -> None:
+        self.runs = Runs.on(self.server)
+
+    async def serve(self) -> None:
+        """Until a signal; then its runs stop, and wait for another agent."""
+        loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            while not self._signals:
+                await self._riding_out(self._tick())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), TICK_S)
+                self._wake.clear()
+            if self._works:
+                self.say("stopping: its runs go on at another agent; again to stop now")
+            await self._end_all()
+            with suppress(SkitterError):
+                await leave_agent(self.server, self._agent())
+        finally:
+            await cancel_all(list(self._tasks))
+            for number in numbers:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self._signals += 1
+        self._wake.set()
+
+    async def _end_all(self) -> None:
+        ending = [
+            asyncio.create_task(work.end(within_s=END_S)) for work in list(self._works.values())
+        ]
+        before = self._signals
+        while self._tasks:
+            await asyncio.wait(self._tasks, timeout=TICK_S)
+            if self._signals > before:
+                for work in self._works.values():
+                    with suppress(ProcessLookupError):
+                        work.process.terminate()  # a second time: without waiting for pages
+                before = self._signals
+        await asyncio.gather(*ending)
+
+    async def _riding_out(self, step: Any) -> None:
+        """A server that is away comes back: processes of runs wait for it, too."""
+        try:
+            await step
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            self.say(f"{error} Trying again.")
+            await asyncio.sleep(TICK_S)
+
+    async def _tick(self) -> None:
+        if time.monotonic() - self._reported_at > REPORT_S:
+            await self._look_at_list()
+            await report_agent(self.server, self._agent())
+            await self._begin_rounds()
+            self._reported_at = time.monotonic()
+        able = [offer.name for offer in self.offers.values() if not offer.error]
+        while able and len(self._works) < self.at_most and not self._signals:
+            lease = await self.runs.take(self.name, able)
+            if lease is None:
+                return
+            try:
+                await self._begin(lease)
+            except (LookupError, OSError, ValueError) as error:
+                await self._refuse(lease, error)
+
+    async def _refuse(self, lease: Lease, error: Exception) -> None:
+        """Others can write to the server; or this machine has no room for a process now."""
+        is_full = isinstance(error, OSError) and error.errno != errno.E2BIG
+        says = f"it cannot be started: {error!r}"
+        await self.runs.end(lease, exit_code=None if is_full else 2, says=says, back=is_full)
+        self.say(f"run {lease.id}: {says}")
+
+    def _agent(self) -> Agent:
+        return Agent(
+            name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=self._began,
+            at_most=self.at_most,
+            runs=list(self._works),
+            offers=list(self.offers.values()),
+        )
+
+    # --- its list ---------------------------------------------------------------------------------
+
+    async def _look_at_list(self) -> None:
+        """Load the spiders if a file has changed, in a process: their code may do anything."""
+        seen = _files_as_of_now(self.patterns)
+        if seen == self._seen:
+            return
+        words = [*_program(), "offers", "-", "--parent", str(os.getpid())]
+        environment = {**self.environment, OFFERED: "\n".join(self.patterns)}
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        said = b""
+        try:
+            said, _ = await asyncio.wait_for(process.communicate(), LOAD_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        if process.returncode:
+            if not self.offers:
+                raise UsageError("the list of spiders cannot be loaded: see the error above.")
+            self.say("the list of spiders cannot be loaded now: it stays as it was")
+            self._seen = seen
+            return
+        offers = msgspec.json.decode(said, type=list[Offer])
+        before, self.offers = self.offers, {offer.name: offer for offer in offers}
+        is_first, self._seen = self._seen is None, seen
+        for offer in offers:
+            if offer.error and before.get(offer.name) != offer:
+                self.say(f"{offer.name} cannot be run: {offer.error}")
+        able = [offer.name for offer in offers if not offer.error]
+        if not offers and (before or is_first):
+            self.say(f"no spider in {', '.join(self.patterns)}, seen from {Path.cwd()}: waiting")
+        elif able != [offer.name for offer in before.values() if not offer.error]:
+            self.say(f"offers {', '.join(able) or 'no spider'}")
+
+    async def _begin_rounds(self) -> None:
+        """Start a run for a scheduled round that is due, unless somebody works on the job: the
+        round begins with its first process. All agents give that run the same id."""
+        jobs = set(await list_jobs(self.server))
+        for offer in self.offers.values():
+            job = offer.job or offer.name  # what it is without arguments
+            needs_more = any(argument.default is None for argument in offer.arguments)
+            if job in jobs and not offer.error and not needs_more:
+                with suppress(JobMissing):  # it was removed since, as --fresh does
+                    await self._begin_round(offer, await open_job(self.server, job, as_found=True))
+
+    async def _begin_round(self, offer: Offer, frontier: Frontier) -> None:
+        schedule = await read_schedule(frontier)
+        now_ms = round(1000 * await frontier.server_time())
+        if not schedule or not schedule.is_due(now_ms) or await live_workers(frontier):
+            return
+        spec = Spec(spider=offer.name, by="schedule", round_ms=schedule.next_ms)
+        round_of = f"{frontier.job} {schedule.next_ms}"
+        identity = hashlib.sha256(round_of.encode()).hexdigest()[:16]
+        is_new = await self.runs.start(spec, identity, job=offer.job)
+        if not is_new and (await self.runs.get(identity)).ended_at is not None:
+            # It was stopped, or failed, before it began the round: the next round may do better.
+            await advance(frontier, schedule, now_ms=now_ms)
+
+    # --- a run ------------------------------------------------------------------------------------
+
+    async def _begin(self, lease: Lease) -> None:
+        offer = self.offers[lease.spec.spider]
+        started = Started(lease=lease, target=offer.target)
+        process = await asyncio.create_subprocess_exec(
+            *_program(),
+            *("started", lease.id, "--parent", str(os.getpid())),
+            env={**self.environment, STARTED: msgspec.json.encode(started).decode()},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=MAX_LINE,
+            start_new_session=True,  # Ctrl-C reaches only us
+        )
+        work = self._works[lease.id] = Work(lease, process)
+        again = f" again, after {lease.lost} agents" if lease.lost else ""
+        self.say(f"run {lease.id}: {lease.spec.spider} begins{again}")
+        task = asyncio.create_task(self._carry_out(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, work: Work) -> None:
+        renewing = asyncio.create_task(self._renew(work))
+        try:
+            assert work.process.stdout
+            report, _ = await asyncio.gather(work.process.stdout.read(), self._listen(work))
+            code = await work.process.wait()
+        finally:
+            renewing.cancel()
+        if code < 0 and not _is_whole(report):  # it was killed while it wrote
+            report = b""
+        try:
+            if not work.is_lost:
+                await self._conclude(work, report, code)
+        except SkitterError as error:  # another agent takes it over
+            self.say(f"run {work.lease.id}: {error}")
+        finally:
+            del self._works[work.lease.id]
+            self._wake.set()
+
+    async def _listen(self, work: Work) -> None:
+        assert work.process.stderr
+        async for line in work.process.stderr:
+            if text := line.decode("utf-8", "replace").strip():
+                work.said.append(text)
+                self.say(f"{work.lease.spec.spider}: {text}")
+
+    async def _renew(self, work: Work) -> None:
+        """Keep the run, and learn whether it is to end."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            with suppress(SkitterError):  # the server is away: the process waits for it, too
+                said = await self.runs.renew(work.lease.id, work.lease.token)
+                if said is Hold.LOST:
+                    work.is_lost = True
+                    self.say(f"run {work.lease.id}: another agent has it now")
+                    return await work.end(within_s=HURRY_S)
+                if said is Hold.STOPPED and not work.is_stopped:
+                    work.is_stopped = True
+                    ending = asyncio.create_task(work.end(within_s=END_S))
+                    self._tasks.add(ending)
+                    ending.add_done_callback(self._tasks.discard)
+
+    async def _conclude(self, work: Work, report: bytes, code: int) -> None:
+        """Say what came of it, until the server has heard."""
+        back = not work.is_stopped and self._goes_back(report, code)
+        says = "" if report else "\n".join(work.said)
+        what = "waits for another agent" if back else f"ended with exit code {code}"
+        while True:
+            try:
+                is_ours = await self.runs.end(
+                    work.lease,
+                    exit_code=None if back or code < 0 else code,
+                    report=b"" if back else report,
+                    says=says,
+                    back=back,
+                )
+                break
+            except SkitterError as error:
+                if not error.retryable:
+                    raise
+            await asyncio.sleep(TICK_S)
+        if is_ours:
+            self.say(f"run {work.lease.id}: {work.lease.spec.spider} {what}")
+
+    def _goes_back(self, report: bytes, code: int) -> bool:
+        """Whether nothing is decided: it was cut off, or the machine failed it."""
+        if report:
+            return bool(self._signals) and not msgspec.json.decode(report)["finished"]
+        return code < 0 or code == INFRASTRUCTURE
+
+
+def _is_whole(report: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(report))
+    except msgspec.DecodeError:
+        return False
+
+
+def _program() -> list[str]:
+    return [sys.executable, "-P", "-m", "skitter"]
+
+
+def _files_as_of_now(patterns: Sequence[str]) -> str:
+    found = []
+    for target in targets_of(patterns):
+        with suppress(OSError):
+            found.append(f"{target} {Path(target.partition('.py:')[0]).stat().st_mtime_ns}")
+            continue
+        found.append(target)
+    return "\n".join(found)

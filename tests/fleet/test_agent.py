@@ -1,0 +1,87 @@
+"""What an agent decides, without its processes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from skitter.crawl.agent import Agency
+from skitter.frontier.jobs import create_job
+from skitter.frontier.records.agents import Argument, Offer
+from skitter.frontier.records.schedule import new_schedule, read_schedule, set_schedule
+from skitter.spider.offers import find_offers
+
+SPIDERS = {
+    "plain.py": """
+from skitter import Spider
+
+spider = Spider("plain")
+
+@spider.page
+def page(page): ...
+""",
+    "helper.py": "A = 1\n",
+    "wrong.py": "1 / 0\n",
+    "twin.py": "from skitter import Spider\nspider = Spider('plain')\nspider.page(print)\n",
+    "two.py": """
+from typing import Literal
+from skitter import Spider
+
+def early(kind: Literal["a", "b"] = "a", rare: bool = False) -> Spider:
+    spider = Spider(f"early-{kind}")
+    spider.page(print)
+    return spider
+
+def late(pages: int) -> Spider:
+    return Spider("late")
+""",
+}
+
+
+def test_offers_are_the_spiders_of_a_list_with_what_they_take(tmp_path):
+    for name, code in SPIDERS.items():
+        (tmp_path / name).write_text(code)
+    found = {one.name: one for one in find_offers([f"{tmp_path}/*.py"])}
+    early, late, plain = found["early-a"], found["late"], found["plain"]
+    assert plain.job == "plain"
+    assert plain.version.startswith("plain ")
+    assert (early.target, early.job) == (f"{tmp_path}/two.py:early", "")
+    kind = Argument(name="kind", type="Literal['a', 'b']", default="a", choices=["a", "b"])
+    rare = Argument(name="rare", type="bool", default="no", choices=["yes", "no"])
+    assert early.arguments == [kind, rare]
+    assert late.arguments == [Argument(name="pages", type="int")]
+    errors = {name: one.error for name, one in found.items() if one.error}
+    assert sorted(errors) == [f"{tmp_path}/twin.py", f"{tmp_path}/wrong.py"]
+    assert "has a spider of that name, too" in errors[f"{tmp_path}/twin.py"]
+
+
+@pytest.fixture
+async def due(server, job):
+    """A job with a round that is due."""
+    frontier = await create_job(server, job)
+    schedule = new_schedule(every_s=3600, now_ms=0)
+    await set_schedule(frontier, msgspec.structs.replace(schedule, next_ms=1000))
+    return frontier
+
+
+async def test_a_round_is_one_run_and_one_that_never_began_it_does_not_hold_up_the_next(
+    server, job, due
+):
+    agencies = [Agency(server, [], 1, name, {}, print) for name in ("a", "b")]
+    offer = Offer(name=job, job=job)
+    for agency in agencies:
+        await agency._begin_round(offer, due)
+    runs = agencies[0].runs
+    [run], _ = await runs.newest(lambda run: run.job == job, limit=10)
+    assert (run.state, run.by) == ("waiting", "schedule")
+    before = await read_schedule(due)
+    assert before
+    assert before.next_ms == 1000
+
+    await runs.stop(run.id, by="ana")
+    await agencies[1]._begin_round(offer, due)
+    after = await read_schedule(due)
+    assert after
+    assert after.next_ms > 1000
+    await agencies[1]._begin_round(offer, due)
+    assert len((await runs.newest(lambda run: run.job == job, limit=10))[0]) == 1
