@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import CpuTime, say
-from skitter.crawl.loading import Loader, open_destination
+from skitter.crawl.job_loader import Loader, open_destination
 from skitter.frontier.jobs import open_job
 from skitter.frontier.transport.connection import connect
 from skitter.observe.metrics import Recorder

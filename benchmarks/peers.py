@@ -28,6 +28,7 @@ CELERY: Final = (
     "kombu==5.7.0",
     "redis==8.1.0",
     "hiredis==3.5.0",
+    "aiohttp==3.14.5",
     "httpx==0.28.1",
     "selectolax==1.0.2",
     "packaging==26.3",  # kombu imports it without requiring it
@@ -176,7 +177,7 @@ CELERY_PLAIN: Final = Peer(
     script="crawl_celery.py",
     home="celery",
     requirements=CELERY,
-    task=(("processes", PROCESSES), ("tuned", False)),
+    task=(("processes", PROCESSES), ("way", "plain")),
     least_ratio=20.0,
 )
 CELERY_TUNED: Final = Peer(
@@ -184,5 +185,20 @@ CELERY_TUNED: Final = Peer(
     script="crawl_celery.py",
     home="celery",
     requirements=CELERY,
-    task=(("processes", PROCESSES), ("tuned", True)),
+    task=(("processes", PROCESSES), ("way", "tuned")),
+)
+CELERY_RECORD: Final = Peer(
+    title=f"Celery, {PROCESSES} processes, one task a URL, httpx.Client kept open",
+    script="crawl_celery.py",
+    home="celery",
+    requirements=CELERY,
+    task=(("processes", PROCESSES), ("way", "record")),
+    least_ratio=2.0,
+)
+CELERY_BATCH: Final = Peer(
+    title=f"Celery, {PROCESSES} processes, 100 URLs a task, fetched at once by aiohttp",
+    script="crawl_celery.py",
+    home="celery",
+    requirements=CELERY,
+    task=(("processes", PROCESSES), ("way", "batch")),
 )

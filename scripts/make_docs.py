@@ -50,6 +50,9 @@ With `skitter.scrapy` in the place of the `scrapy_redis` package, 28 of the 49 t
 SCRAPY_SETTINGS = """\
 # What becomes of scrapy-redis's settings
 
+Scrapy 2.13 to 2.19 work, with asyncio's reactor, another one of Twisted's, or none. Every item is
+stored with the page that it is from; tests check that with the lowest release and the newest.
+
 A setting is honoured, not needed, or refused with a message when the spider opens; none is
 silently ignored. Skitter's own settings:
 

@@ -35,6 +35,7 @@ PROGRAMS: Final = {
     "chromium": Program("chromium"),
     "curl": Program("curl"),
     "dpkg-deb": Program("dpkg", ONLY_BENCH),
+    "git": Program("git", CHAOS),
     # Not a program: the html5lib-tests documents, and how a browser parses each.
     "html5lib-tests": Program(
         "golang-golang-x-net-dev",

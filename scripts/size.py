@@ -127,14 +127,18 @@ def show_files() -> None:
     print(f"nouns        {len(nouns)}, used twice or more: {len(twice)} ({', '.join(twice)})")
 
 
-def show_page() -> None:
+def show_page(*, listed: bool) -> None:
+    """`--list`: also the files, each with how many of its functions a page crosses."""
     with open_site() as url:
         few, more = crossed(url, FEW), crossed(url, MORE)
     per_page = {where for where, times in more.items() if times > few[where] + (MORE - FEW) / 2}
-    files = {file for file, _ in per_page}
+    files = Counter(file for file, _ in per_page)
     print(f"a page       crosses {len(files)} files, {len(per_page)} functions")
+    if listed:
+        for file, functions in sorted(files.items()):
+            print(f"{functions:>5}  {Path(file).relative_to(HOUSE)}")
 
 
 if __name__ == "__main__":
     show_files()
-    show_page()
+    show_page(listed="--list" in sys.argv)

@@ -22,7 +22,7 @@ import pytest
 
 from chaos.servers import Node, free_ports
 from cli.conftest import Answer
-from documents import agrees
+from documents import ROOT, agrees
 from forks import Nursery
 from machines import Machine
 from needs import need
@@ -42,7 +42,7 @@ STAYING = {
     r"skitter schedule watch": r"the next round begins at",
     r"skitter load": r"Loading the items of",
     r"skitter top": r"\d\d:\d\d:\d\d",
-    r"skitter demo --dashboard": r"Dashboard: http",
+    r"skitter demo .*--dashboard": r"Dashboard: http",
     r"skitter run .*--keep-alive": r"\d+ pages?, ",
     r"python -m skitter.demo.site": r"http://localhost:\d+/",
 }
@@ -124,11 +124,21 @@ class Terminal:
             command = re.sub(rf"{SITES.pattern}/\w", f"http://{self.host}/", command)
         if FETCHING.match(command):
             command = SITES.sub(f"http://{self.host}", command)
+        if "deploy/backup/backup /backups/" in command:
+            need("redis-cli")
+            command = command.removeprefix("REDISCLI_AUTH=... ")  # no password here
+            command = command.replace("deploy/backup", f"{ROOT}/deploy/backup", 1)
+            command = command.replace(" /backups/", f" {self.folder}/")
+            command = command.replace("-h valkey.internal", f"-s {self.server}/valkey.sock")
+        command = command.replace("file:///data/", f"file://{self.folder}/data/")
         if command.startswith("redis-cli "):
             client = need("redis-cli")
             command = command.replace("redis-cli", f"{client} -s {self.server}/valkey.sock", 1)
+        command = command.replace("skitter demo --dashboard", "skitter demo --books 60 --dashboard")
         command = command.replace("--bind 10.0.0.5", "--bind 127.0.0.1")
         command = re.sub(r"(?<=--port )6379", lambda _: str(free_ports(1)[0]), command)
+        if re.fullmatch("skitter run .* --fresh", command):
+            command += " --yes"  # a person would be asked
         if re.search("skitter up ", command):
             command += f" --dir {self.server}-up"
             self.open.callback(self.skitter, "down", "--dir", f"{self.server}-up")

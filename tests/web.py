@@ -15,7 +15,7 @@ from skitter.engine.parts import WorkerOptions
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.http.guard import Resolver
 from skitter.frontier.frontier import Frontier
-from skitter.settings import SessionPool, WorkerConfig, Workers
+from skitter.settings import FileOptions, SessionPool, WorkerConfig, Workers
 from skitter.spider import Spider
 
 
@@ -48,6 +48,7 @@ class Answer:
     body: str | bytes = ""
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
+    lost: int = 0  # bytes of the body that do not arrive, as the connection is cut off before
 
     @property
     def wire(self) -> bytes:
@@ -112,6 +113,10 @@ class Web:
             if not isinstance(answer, Answer):
                 answer = await answer
         wire = answer.wire
+        if answer.lost:
+            writer.write(wire[: -answer.lost])
+            await writer.drain()
+            raise ConnectionError
         writer.write(wire if method != "HEAD" else wire.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
         await writer.drain()
 
@@ -137,10 +142,11 @@ class Web:
         spider: Spider,
         *,
         fetch: dict[str, Any] | None = None,
+        files: FileOptions | None = None,
         **workers: Any,
     ) -> None:
         """With one worker, until there is nothing left."""
-        async with self._worker(frontier, spider, fetch or {}, **workers) as worker:
+        async with self._worker(frontier, spider, fetch or {}, files, **workers) as worker:
             await frontier.add([seed async for seed in spider.seeds()])
             await worker.run()
 
@@ -153,12 +159,18 @@ class Web:
 
     @asynccontextmanager
     async def _worker(
-        self, frontier: Frontier, spider: Spider, fetch: dict[str, Any], **workers: Any
+        self,
+        frontier: Frontier,
+        spider: Spider,
+        fetch: dict[str, Any],
+        files: FileOptions | None = None,
+        **workers: Any,
     ) -> AsyncIterator[Worker]:
         config = WorkerConfig(
             fetch=FetchOptions(obey_robots=False, **fetch),
             sessions=cast("SessionPool", spider.tables["sessions"]),
             workers=Workers(**workers),
+            files=files or FileOptions(),
         )
         options = WorkerOptions.of(config, watch_signals=False)
         async with (

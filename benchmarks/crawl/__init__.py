@@ -11,6 +11,7 @@ from benchmarks.crawl.scale import Scale
 from benchmarks.crawl.shop import Shop
 from benchmarks.crawl.speed import Speed
 from benchmarks.crawl.start import Start
+from benchmarks.crawl.tasks import Tasks
 from benchmarks.crawl.tls import Tls
 from benchmarks.site import find_nginx
 from benchmarks.suite import Suite
@@ -22,6 +23,7 @@ CRAWL = Suite(
         Archive(),
         Tls(),
         Celery(),
+        Tasks(),
         Scale(),
         Load(),
         Memory(),
@@ -35,6 +37,7 @@ CRAWL = Suite(
         Docs(rounds=2),
         Archive(pages=1000, rounds=1),
         Celery(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
+        Tasks(pages=500, many=2000, rounds=1),
         Tls(pages=100, rounds=2),
         Scale(seconds=2.0, rounds=1),
         Load(items=2000, rounds=1),

@@ -45,7 +45,7 @@ LAYERS: Final = (
     ("", "skitter/fetch/html/encoding.py", PARSE),
     ("", "skitter/fetch/robots.py", ROBOTS),
     ("", "skitter/engine/caches.py", ROBOTS),
-    ("", "skitter/engine/stages/robots.py", ROBOTS),
+    ("", "skitter/engine/stages/allowed.py", ROBOTS),
     ("", "skitter/fetch/", "fetch: the client"),
     ("", "skitter/spider/scope.py", "scope"),
     ("_Run.sort", "skitter/spider/run.py", KNOWN),

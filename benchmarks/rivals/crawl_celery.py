@@ -1,10 +1,12 @@
 """Run by benchmarks in Celery's own environment. Not a module of Skitter.
 
-Takes one JSON argument {socket, seed, pages, processes, tuned}, prints one JSON object of figures:
-starts a Celery worker on this very file, sends it the first URL, waits until every page is stored.
-That worker imports it as its task module.
+Takes one JSON argument {socket, seed, pages, processes, way}, prints one JSON object of figures:
+starts a Celery worker on this very file, which imports it as its task module; sends it the first
+URL (ways "plain" and "tuned": a crawl), or all URLs (ways "record" and "batch"); waits until every
+page, or every result, is stored.
 """
 
+import asyncio
 import ctypes
 import json
 import os
@@ -16,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import urljoin
 
+import aiohttp
 import httpx
 import redis
 from celery import Celery
@@ -24,8 +27,14 @@ from selectolax.lexbor import LexborHTMLParser
 SOCKET = os.environ.get("SKITTER_BENCH_SOCKET") or json.loads(sys.argv[1])["socket"]
 SEEN, TITLES = "celery:seen", "celery:titles"
 START_S = 30
+BATCH, AT_ONCE = 100, 64
+RESULTS_DB = 1
 
-app = Celery("titles", broker=f"redis+socket://{SOCKET}")
+app = Celery(
+    "titles",
+    broker=f"redis+socket://{SOCKET}",
+    backend=f"redis+socket://{SOCKET}?virtual_host={RESULTS_DB}",
+)
 app.conf.update(task_ignore_result=True, worker_hijack_root_logger=False)
 
 
@@ -54,6 +63,38 @@ def tuned(url):
             tuned.delay(link)
 
 
+@app.task(name="record", ignore_result=False)
+def record(url):
+    """One page as its result, with a client that keeps its connection."""
+    response = http_client().get(url)
+    tree = LexborHTMLParser(response.text)
+    return {
+        "url": url,
+        "title": tree.css_first("title").text(),
+        "text": tree.body.text(separator=" ", strip=True),
+        "links": links_of(url, tree),
+        "status": response.status_code,
+    }
+
+
+@app.task(name="batch")
+def batch(urls):
+    """Batched by hand: one message for many pages, fetched at once by one event loop."""
+    titles = asyncio.run(fetch_all(urls))
+    connect().rpush(TITLES, *titles)
+
+
+async def fetch_all(urls):
+    limit = asyncio.Semaphore(AT_ONCE)
+    async with aiohttp.ClientSession() as session:
+
+        async def fetch(url):
+            async with limit, session.get(url) as response:
+                return LexborHTMLParser(await response.text()).css_first("title").text()
+
+        return await asyncio.gather(*map(fetch, urls))
+
+
 def links_of(url, tree):
     hrefs = (node.attributes["href"] for node in tree.css("a[href]"))
     return list(dict.fromkeys(urljoin(url, href) for href in hrefs))
@@ -73,10 +114,37 @@ def crawl(task):
     server = connect()
     server.sadd(SEEN, task["seed"])
     started = time.perf_counter()
-    (tuned if task["tuned"] else plain).delay(task["seed"])
+    {"plain": plain, "tuned": tuned}[task["way"]].delay(task["seed"])
     while server.llen(TITLES) < task["pages"]:
         time.sleep(0.01)
     return {"pages": server.llen(TITLES), "seconds": time.perf_counter() - started}
+
+
+def fetch_listed(task, worker):
+    server, results = connect(), redis.Redis(unix_socket_path=SOCKET, db=RESULTS_DB)
+    urls = [urljoin(task["seed"], f"{number}.html") for number in range(task["pages"])]
+    used_before_s, started = cpu_s(worker.pid), time.perf_counter()
+    if task["way"] == "record":
+        for url in urls:
+            record.delay(url)
+    else:
+        for first in range(0, len(urls), BATCH):
+            batch.delay(urls[first : first + BATCH])
+    while (pages := server.llen(TITLES) + results.dbsize()) < len(urls):
+        time.sleep(0.01)
+    seconds = time.perf_counter() - started
+    used_s = cpu_s(worker.pid) - used_before_s
+    return {"pages": pages, "seconds": seconds, "cpu_s": used_s}
+
+
+def cpu_s(worker):
+    """The CPU time of this process, of the worker and of its pool: proc(5)."""
+    children = Path(f"/proc/{worker}/task/{worker}/children").read_text().split()
+    used = time.process_time()
+    for pid in (worker, *children):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        used += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return used
 
 
 def die_with_parent():
@@ -106,7 +174,8 @@ def main():
         while not app.control.ping(timeout=0.5):
             if worker.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the Celery worker did not start")
-        json.dump(crawl(task), sys.stdout)
+        is_crawl = task["way"] in ("plain", "tuned")
+        json.dump(crawl(task) if is_crawl else fetch_listed(task, worker), sys.stdout)
     finally:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()

@@ -11,7 +11,7 @@ from benchmarks.http.push import Push
 from benchmarks.peers import FASTAPI
 from benchmarks.suite import measure
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
 
 async def test_producers_and_dashboards_are_served_beside_a_crawl(ground):

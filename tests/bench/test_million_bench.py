@@ -9,7 +9,7 @@ from benchmarks.million import Million
 from benchmarks.suite import measure
 from needs import need
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
 
 async def test_every_page_of_every_host_is_one_row(ground):

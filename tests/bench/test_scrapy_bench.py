@@ -15,6 +15,7 @@ from skitter.extras import install
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.chaos
 async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted(with_site, told):
     peer = replace(PLAIN, title="scrapy-redis")
     findings = await measure(with_site, [Node(pages=60, rounds=1, peers=(peer,))])
@@ -27,6 +28,7 @@ async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted(wit
     assert "scrapy: round 1 of 1, skitter" in told
 
 
+@pytest.mark.chaos
 async def test_a_crawl_that_missed_a_page_is_no_result(with_site):
     with pytest.raises(AssertionError, match="plain: 31 of 40 pages"):
         await PLAIN.crawl(with_site.publish(30), pages=40, socket=with_site.socket)

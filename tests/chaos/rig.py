@@ -27,8 +27,8 @@ from skitter.embedded import EmbeddedServer, ServerOptions, process, start, stop
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.delays import open_host
 from skitter.frontier.items import read_items
-from skitter.frontier.transport.scan import scan_keys
-from skitter.frontier.transport.wire import decode
+from skitter.frontier.transport.messages import decode
+from skitter.frontier.transport.shard import scan_keys
 from skitter.settings import JobOptions, Politeness, Retries
 from skitter.trust import make_ours
 from waiting import PATIENCE_S

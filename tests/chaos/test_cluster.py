@@ -26,7 +26,7 @@ from chaos.servers import (
     slots_on,
 )
 from chaos.worker import links_of, pages, patient
-from skitter.crawl.loading import Loader
+from skitter.crawl.job_loader import Loader
 from skitter.embedded import server_binary
 from skitter.frontier.jobs import create_job
 from skitter.frontier.transport.blocking import blocking_client

@@ -7,7 +7,7 @@ import pytest
 from demo.raw import Wire, head
 from skitter.demo import MEMBERS
 from skitter.demo.site.special import EDITIONS, PASSWORD, TOKEN, USER
-from skitter.spider.load import load_spider
+from skitter.spider.importing import load_spider
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.frontier.jobs import create_job
 from skitter.model import Request, Response
 from skitter.settings import WorkerConfig, Workers
-from skitter.spider.load import load_spider
+from skitter.spider.importing import load_spider
 
 BOOKS = f"{skitter.demo.__path__[0]}/books.py"
 

@@ -14,7 +14,7 @@ from skitter.demo.site.special import BOOKS, HOST
 from skitter.engine.assembly import open_worker
 from skitter.frontier.jobs import create_job
 from skitter.settings import Retries, WorkerConfig
-from skitter.spider.load import find_spider, import_target
+from skitter.spider.importing import find_spider, import_target
 
 
 @pytest.mark.parametrize(("user", "status"), [("dear", 200), ("cheap", 403), ("", 403)])

@@ -23,7 +23,7 @@ from skitter.fetch.http.fetcher import HttpFetcher
 from skitter.fetch.http.guard import Guard
 from skitter.fetch.robots import fetch_robots
 from skitter.model import Request, Response
-from skitter.spider.load import load_spider
+from skitter.spider.importing import load_spider
 from skitter.spider.page import Page
 from skitter.spider.run import run_handler
 from skitter.spider.spider import Spider

@@ -55,6 +55,16 @@ from terminal import SHOP, SITES, Terminal
 #: Everything in the pages that no test runs: how the line or the block begins, and why.
 NOT_RUN = {
     "$ skitter crawl https://example.com/ --proxy": "needs a proxy and a site outside",
+    "skitter run books.py --out s3://": "needs a bucket and its credentials",
+    "skitter agent --spiders": "it stays for what others start: tests/crawl/test_runs.py does that",
+    "skitter start books": "needs that agent",
+    "skitter runs": "needs that agent",
+    'curl -H "authorization: Bearer $TOKEN" -H \'content-type': "needs that agent",
+    'curl -u ":$TOKEN"': "needs that agent",
+    "skitter changes books --since": "needs three edits of a site: tests/crawl/test_changes.py",
+    "skitter run books.py --revisit --only-changes": "needs a job of its own: the same test",
+    "skitter dead show books https://books.example/b/7 --page": "needs a page that has failed",
+    "skitter shell https://books.example/b/7 --dead": "needs a page that has failed",
     "make test": "this is `make test`",
     "podman compose": "it builds images from a registry; tests/deploy reads compose.yaml",
 }
@@ -225,6 +235,14 @@ def forget_books(terminal):
     terminal.skitter("purge", "books", "--yes")
 
 
+def store_prices(terminal):
+    """Rows that have more than a title."""
+    priced = BOOKS.replace(".text()}", '.text(), "price": 9.5}').replace(SHOP, terminal.host)
+    (terminal.folder / "priced.py").write_text(priced)
+    forget_books(terminal)
+    terminal.type("skitter run priced.py --out books.db", [])
+
+
 def schedule_books(terminal):
     terminal.skitter("schedule", "add", "books.py", "--every", "6h")
 
@@ -299,6 +317,8 @@ def set_up_celery(terminal):
 READY: dict[str, Callable[[Terminal], None]] = {
     r"skitter run books.py -s politeness.per": forget_books,  # which cannot change
     r"skitter run books.py --job books --redis redis\+cluster": forget_books,
+    r"skitter export (JOB --to items|books --to cheap)": store_prices,
+    r"skitter run books.py --out .file:": forget_books,  # whose items go elsewhere
     r"skitter schedule watch": schedule_books,  # the page has removed it
     r"skitter adopt redis": leave_a_queue_of_ones_own,
     r"skitter adopt scrapy": leave_a_queue_of_scrapy_redis,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 from runpy import run_path
 
@@ -29,7 +30,7 @@ def test_generated_pages_are_current(page):
     assert (make_docs.REFERENCE / page).read_text() == make_docs.PAGES[page](), "run `make docs`"
 
 
-def test_the_python_reference_has_every_public_name():
+def test_the_python_reference_has_every_public_name_and_says_what_it_is():
     reference = run_path(str(ROOT / "scripts" / "python_reference.py"))
 
     assert reference["missing"]() == set()
@@ -55,6 +56,25 @@ def test_a_test_that_a_page_names_is_there(page):
     named = re.findall(r"tests/[\w/]+(?:\.py)?", page.read_text())
 
     assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+def test_pages_and_the_refusal_name_the_releases_of_scrapy_that_are_declared():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    [declared] = [one for one in extras["scrapy"] if one.startswith("scrapy>")]
+    [(lowest, beyond)] = re.findall(r"^scrapy>=(2\.\d+),<2\.(\d+)$", declared)
+
+    said = {
+        (page.name, one)
+        for page in [*PAGES, ROOT / "src/skitter/scrapy/internals.py"]
+        for one in re.findall(r"Scrapy ([\d.]+ to [\d.]+\d)", page.read_text())
+    }
+    names = {"scrapy.md", "scrapy-redis.md", "internals.py"}
+    assert names <= {name for name, _ in said}
+    assert {one for _, one in said} == {f"{lowest} to 2.{int(beyond) - 1}"}
+    tried = (ROOT / "tests/engine_scrapy/test_chaos.py").read_text()
+    assert f'LOWEST = ("scrapy=={lowest}.' in tried
 
 
 def test_lines_of_prose_are_short_enough_to_read_beside_code():

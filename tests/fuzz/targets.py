@@ -20,7 +20,7 @@ from skitter.fetch.http.guard import Guard, authority_of
 from skitter.fetch.robots import RobotsRules
 from skitter.fetch.session import Jar, parse_date
 from skitter.frontier.feed import parse_message
-from skitter.frontier.transport.wire import decode_request, encode
+from skitter.frontier.transport.messages import decode_request, encode
 from skitter.model import Response
 from skitter.patterns import shape_of
 from skitter.settings import TABLES

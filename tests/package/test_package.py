@@ -14,6 +14,7 @@ import pytest
 
 from scripts.lock import EXTRAS, canonical, needed, pins
 from scripts.package import build
+from skitter.extras import RELEASE
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "skitter"
@@ -40,7 +41,7 @@ def test_the_wheel_has_every_file_of_the_package(built):
     assert sources() <= names
     assert {"skitter/py.typed", "skitter/frontier/lua/lease.lua"} < names
     assert any(name.startswith("skitter/server/static/js/") for name in names)
-    assert {name.split("/")[0] for name in names} == {"skitter", "skitter-0.1.0.dist-info"}
+    assert {name.split("/")[0] for name in names} == {"skitter", f"skitter-{RELEASE}.dist-info"}
 
 
 def test_the_sdist_has_its_licence_and_the_words_for_people(built):
@@ -98,4 +99,4 @@ def test_the_wheel_works_where_nothing_else_is():
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Skitter  0.1.0" in done.stdout
+    assert f"Skitter  {RELEASE}" in done.stdout

@@ -22,7 +22,7 @@ from skitter.embedded import ServerOptions, start, stop
 from skitter.frontier.dead import Filter, dead_letters, revive
 from skitter.frontier.jobs import open_job
 from skitter.frontier.transport.connection import connect
-from skitter.frontier.transport.wire import open_record
+from skitter.frontier.transport.messages import open_record
 from storm.processes import Kept, end_all, processes_of
 from storm.scenes import OUT, Scene
 from storm.wire import Wire, open_wire
@@ -45,11 +45,16 @@ class Crawl:
     helpers: list[Kept] = field(default_factory=list)
     disks: list[Path] = field(default_factory=list)  # small ones, of the server and the output
     may_be_unwritten: bool = False  # the server's disk was full: its last answers may be in memory
+    versions: list[str] = field(default_factory=list)  # of a spider that is deployed meanwhile
     has_rewritten: bool = False  # its file, since it started
 
     def prepare(self, site: Site) -> None:
         self.folder.mkdir()
         (self.folder / "spider.py").write_text(self.scene.spider(site))
+        if self.scene.next_spider:
+            self.versions = [self.scene.spider(site), self.scene.next_spider(site)]
+            for name in self.scene.helpers:
+                self.deploy(name, 0)
         for place in (self.server_directory, (self.folder / OUT).parent):
             if not mount_disk(place, size=self.scene.disk):  # it takes root
                 self.disks.append(place)
@@ -59,6 +64,9 @@ class Crawl:
             [Kept(name, self._words(words), self.folder, environment) for name, words in of.items()]
             for of in (self.scene.mains, self.scene.helpers)
         )
+
+    def deploy(self, name: str, version: int) -> None:
+        (self.folder / f"{name}.py").write_text(self.versions[version])
 
     def _words(self, words: list[str]) -> list[str]:
         return [word.format(port=self.api_port) for word in words]

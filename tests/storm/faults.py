@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import clocks
 from disks import fill_disk
+from storm.releases import previous_release
+from storm.scenes import OUT
 
 if TYPE_CHECKING:
     from storm.crawl import Crawl
+    from storm.processes import Kept
 
 
 PAUSE_S = 0.04  # between two faults, at the most
@@ -56,6 +60,8 @@ class Storm:
         """Until all that was held up goes on."""
         while self._later:
             await asyncio.gather(*self._later)
+        for name in ("spider", *self.crawl.scene.helpers) if self.crawl.versions else ():
+            self.crawl.deploy(name, 1)  # to the last machine: now all have every handler
 
     def after(self, seconds: float, work: Callable[[], object]) -> None:
         async def wait() -> None:
@@ -152,6 +158,42 @@ async def kill_main(storm: Storm) -> bool:
     return False
 
 
+async def deploy(storm: Storm) -> bool:
+    """One machine gets the next version of the spider, or goes back to the one before."""
+    one = storm.chance.choice(storm.crawl.helpers)
+    storm.crawl.deploy(one.name, storm.chance.choice([0, 1]))
+    return _restart(one)
+
+
+async def change_release(storm: Storm) -> bool:
+    """One machine is upgraded, or goes back; the one with the supervisor and loader as well."""
+    one = storm.chance.choice([*storm.crawl.helpers, *storm.crawl.mains])
+    is_old = one.environment.get("PYTHONPATH")
+    one.environment["PYTHONPATH"] = "" if is_old else str(previous_release())
+    if one in storm.crawl.helpers:
+        return _restart(one)
+    one.kill()
+    one.begin()
+    return True
+
+
+async def lose_machine(storm: Storm) -> bool:
+    """Its supervisor and its worker at one moment."""
+    one = storm.chance.choice(storm.crawl.helpers)
+    with suppress(ProcessLookupError):
+        if one.is_running and one.process:
+            os.killpg(one.process.pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def _restart(one: Kept) -> bool:
+    """As systemd would: it is asked to stop, and begins again when it has."""
+    if is_running := one.is_running and one.process is not None:
+        one.process.terminate()
+    return is_running
+
+
 async def kill_server(storm: Storm) -> bool:
     """Not before it has written what it answered when its disk was full."""
     crawl = storm.crawl
@@ -206,6 +248,21 @@ async def fill_a_disk(storm: Storm) -> bool:
     return True
 
 
+async def lock_database(storm: Storm) -> bool:
+    """Nobody else can write to it meanwhile: for a loader, it is away."""
+    file = storm.crawl.folder / OUT
+    if not file.exists():
+        return False
+    database = sqlite3.connect(file, timeout=0, check_same_thread=False)
+    try:
+        database.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:  # the loader is writing, or its disk is full
+        database.close()
+        return False
+    storm.after(storm.chance.uniform(0.1, 8.0), database.close)
+    return True
+
+
 async def rewrite_file(storm: Storm) -> bool:
     """No fault, but another moment at which a kill, or a full disk, may do harm."""
     if storm.server_is_away:
@@ -232,6 +289,7 @@ FAULTS: dict[str, tuple[int, Fault]] = {
     "server suspended": (3, pause_server),
     "memory full": (3, fill_memory),
     "disk full": (3, fill_a_disk),
+    "database locked": (3, lock_database),
 }
 _SUPERVISED: dict[str, tuple[int, Fault]] = {
     "loader killed": (2, kill("load")),
@@ -256,6 +314,13 @@ FAULTS_OF: dict[str, dict[str, tuple[int, Fault]]] = {
         "Scrapy node killed": (5, kill_main),
         "Scrapy node suspended": (5, pause("runspider", 7.0)),
         "loader killed": (2, kill("load")),
+    },
+    "releases": _SUPERVISED
+    | {
+        "worker killed": (6, kill("work")),
+        "machine lost": (2, lose_machine),
+        "handler deployed": (12, deploy),
+        "release changed": (12, change_release),
     },
     "browsers": _SUPERVISED
     | {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: How it ends if it was killed, or cannot reach the server when it starts.
-KILLED, UNREACHABLE = -signal.SIGKILL, 3
+KILLED, UNREACHABLE, HELD = -signal.SIGKILL, 3, 4
 
 
 @dataclass
@@ -50,11 +50,14 @@ class Kept:
     @property
     def is_over(self) -> bool:
         """Whether it ended well. One that ended otherwise, and was not killed, is a failure; but
-        who cannot reach the server at the very start says so, and is started again."""
+        who cannot reach the server at the very start says so, and is started again; and so is one
+        that ended because pages wait for a handler that no worker had."""
         if not self.process or self.is_running:
             return False
         code, said = self.process.returncode, self.output.read_text()[-2000:]
-        if code == KILLED or (code == UNREACHABLE and said.count("skitter: ") == 1):
+        if code == KILLED or (code == HELD and re.search(r'"unhandled":\s*{\s*"', said)):
+            return False
+        if code == UNREACHABLE and said.count("skitter: ") == 1:
             return False
         assert code == 0, f"{self.name} ended with {code}: {said}"
         return True

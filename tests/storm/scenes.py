@@ -36,6 +36,16 @@ def page(page: Page):
     yield {{"number": int(page.css_first("h1").text())}}
     yield from page.follow_all()
 """
+#: The same, but its pages lead to a handler that the other one lacks.
+NEXT_SPIDER = (
+    SPIDER.replace("page.follow_all()", "page.follow_all(handler=deep)")
+    + """
+@spider.page
+def deep(page: Page):
+    yield {{"number": int(page.css_first("h1").text())}}
+    yield from page.follow_all(handler=deep)
+"""
+)
 SCRAPY_SPIDER = """
 from scrapy import Request, Spider
 
@@ -47,7 +57,7 @@ class Storm(Spider):
         "ITEM_PIPELINES": {{"skitter.scrapy.ItemPipeline": 300}},
         "SCHEDULER_PERSIST": True,
         "SKITTER_LEASE_S": {lease_s},
-        "SKITTER_ALLOWED_HOSTS": {hosts!r},
+        "SKITTER_ALLOW_HOSTS": {hosts!r},
         "ROBOTSTXT_OBEY": False,
         "RETRY_TIMES": 1000,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
@@ -80,10 +90,15 @@ class Scene:
     disk: str = "64m"  # the size of its server's disk
     poison: tuple[str, ...] = ()
     environment: Callable[[Path], dict[str, str]] = lambda folder: {}
+    next_spider: Callable[[Site], str] | None = None  # what is deployed while it crawls
 
 
 def _own(site: Site) -> str:
     return SPIDER.format(start=site.seeds, how="")
+
+
+def _next(site: Site) -> str:
+    return NEXT_SPIDER.format(start=site.seeds, how="")
 
 
 def _rendered(site: Site) -> str:
@@ -102,11 +117,18 @@ def _off_clock(folder: Path) -> dict[str, str]:
     return faked_clock(folder / "offset", cache_s=1)
 
 
+_OPTIONS = ["-s", f"workers.lease_s={LEASE_S}", "-s", "workers.concurrency=16"]
+
+
 def _run(*words: str) -> dict[str, list[str]]:
-    options = ["-s", f"workers.lease_s={LEASE_S}", "-s", "workers.concurrency=16"]
-    return {"run": ["skitter", "run", "spider.py", "--out", OUT, "--json", *options, *words]}
+    return {"run": ["skitter", "run", "spider.py", "--out", OUT, "--json", *_OPTIONS, *words]}
 
 
+#: Two more of them, each with a spider and a release of its own.
+_MACHINES = {
+    name: [*("skitter", "worker", f"{name}.py", "--workers", "1"), *_OPTIONS]
+    for name in ("left", "right")
+}
 _SERVE = {"serve": ["skitter", "serve", "--port", "{port}"]}
 _CELERY = ["celery", "-A", "skitter.celery", "worker", "-c", "2", "--without-mingle"]
 _NODE = ["scrapy", "runspider", "spider.py"]
@@ -115,6 +137,9 @@ SCENES = {
     "skitter": Scene("skitter", _run("--workers", "2"), {}, _own, pages=5000, seconds=360),
     "all of it": Scene(
         "skitter", _run("--workers", "2"), _SERVE, _own, poison=POISON, environment=_off_clock
+    ),
+    "releases": Scene(
+        "releases", _run("--workers", "1"), _MACHINES, _own, pages=1500, next_spider=_next
     ),
     "Celery": Scene(
         "Celery",
