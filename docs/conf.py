@@ -30,6 +30,7 @@ MENU = {
         "howto/settings",
         "howto/sinks",
         "howto/fleet",
+        "howto/runs",
         "howto/queue",
         "howto/politeness",
         "howto/robots",
@@ -38,6 +39,7 @@ MENU = {
         "howto/traps",
         "howto/quality",
         "howto/archive",
+        "howto/files",
         "howto/content",
         "howto/test",
         "howto/login",
@@ -54,6 +56,7 @@ MENU = {
         "howto/cluster",
         "howto/deploy",
         "howto/operate",
+        "howto/upgrade",
     ],
     "Coming from": [
         "coming-from/scrapy",
