@@ -8,9 +8,10 @@ import enum
 import functools
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from textwrap import dedent, fill, indent
+from typing import cast
 
 import msgspec
 
@@ -276,7 +277,7 @@ def _called(name: str, value: object) -> str:
 
 def _signature(value: object) -> str:
     try:
-        found = inspect.signature(value)  # type: ignore[arg-type]
+        found = inspect.signature(_maker(value))
     except (TypeError, ValueError):
         return "(...)"
     kept = [
@@ -285,6 +286,16 @@ def _signature(value: object) -> str:
         if one.name not in ("self", "cls") and not one.name.startswith("_")
     ]
     return str(found.replace(parameters=kept, return_annotation=_typed(found.return_annotation)))
+
+
+def _maker(value: object) -> Callable[..., object]:
+    """What is called: of a class its own `__init__`, which Python 3.11.2 hides behind `__new__`."""
+    for cls in inspect.getmro(value) if inspect.isclass(value) else ():
+        if inspect.isfunction(init := vars(cls).get("__init__")):
+            return init
+        if "__new__" in vars(cls) or "__signature__" in vars(cls):
+            break
+    return cast(Callable[..., object], value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -261,6 +261,9 @@ def test_those_who_watch_events_see_what_became_of_each_task_and_no_housekeeping
                 with suppress(TimeoutError):
                     receiver.capture(limit=None, timeout=0.5, wakeup=False)
 
+    def state(task_id):
+        return seen.tasks[task_id].state if task_id in seen.tasks else None
+
     ready = threading.Event()
     listener = threading.Thread(target=listen)
     listener.start()
@@ -279,7 +282,7 @@ def test_those_who_watch_events_see_what_became_of_each_task_and_no_housekeeping
         until(lambda: status(held.id, app=busy.app).pending == 0)
         busy.skitter("resume", "scrape")
         wanted = {good: "SUCCESS", bad: "FAILURE", tried: "FAILURE", held: "REVOKED"}
-        until(lambda: all(seen.tasks[one.id].state == wanted[one] for one in wanted))
+        until(lambda: wanted == {one: state(one.id) for one in wanted})
         assert seen.tasks[tried.id].retried
         assert "404" in seen.tasks[bad.id].exception
         names = {task.name for _, task in seen.tasks_by_timestamp()}
