@@ -5,7 +5,7 @@ Those that exist once per URL are msgspec structs: creating one costs a tenth of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
@@ -354,6 +354,23 @@ class Result:
     def is_notice(self) -> bool:
         """Not an item: loaders remove the rows of earlier visits to its page."""
         return self.index < 0
+
+
+#: The keys of a `File`, which is a plain dict once its item is stored.
+FILE_KEYS = frozenset({"url", "path", "size", "type", "sha256"})
+
+
+def files_in(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The files that an item names, at any depth."""
+    values = list(item.values())
+    for value in values:  # which grows meanwhile: an item may be nested deeper than our stack
+        if isinstance(value, dict):
+            if value.keys() == FILE_KEYS:
+                yield value
+            else:
+                values += value.values()
+        elif isinstance(value, list | tuple):
+            values += value
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from skitter.fetch.filestore import PROGRESS_BYTES, FileStore, Stored
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.jobs import create_job
+from skitter.model import files_in
 from skitter.settings import FileOptions
 from skitter.sinks.columns import table_name
 from web import Answer, serve_web
@@ -85,7 +86,8 @@ def spider():
     def page(page):
         number = page.css_first("h1").text()
         yield page.download(f"/file{number}.pdf", field="pdf")
-        yield {"number": number, "covers": [File(f"/cover{number}.pdf"), File("/cover0.pdf")]}
+        deep = {"back": ({"scans": [File("/cover0.pdf")]}, "no file")}
+        yield {"number": number, "covers": [File(f"/cover{number}.pdf"), deep]}
         yield from page.follow_all("a.next")
 
     return spider
@@ -101,7 +103,8 @@ async def crawl(web, frontier, spider, path, **options):
     with closing(sqlite3.connect(path / "t.db")) as database:
         query = f'SELECT number, pdf, covers FROM "{table}"'
         rows = {number: (pdf, covers) for number, pdf, covers in database.execute(query)}
-    return {n: (json.loads(pdf), json.loads(covers)) for n, (pdf, covers) in rows.items()}
+    read = json.loads
+    return {n: (read(pdf), [*files_in({"": read(of)})]) for n, (pdf, of) in rows.items()}
 
 
 def contents(path) -> list[str]:
@@ -129,6 +132,7 @@ async def test_rows_say_where_their_files_are_and_each_content_is_stored_once(
         asked = [target for target in web.paths() if target.endswith(".pdf")]
     assert sorted(map(int, rows)) == list(range(1, 11))
     for pdf, covers in rows.values():
+        assert len(covers) == 2, "at any depth"
         assert all(is_right(library, told) for told in (pdf, *covers))
     assert len(asked) == len(set(asked)) == 21, "a file that ten rows name is fetched once"
     found = contents(tmp_path)

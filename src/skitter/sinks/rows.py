@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from skitter.model import Result
+from skitter.model import FILE_KEYS, Result
 from skitter.sinks.base import Row, RowsRefused
 from skitter.sinks.columns import safe_field, utc
 
@@ -71,7 +71,6 @@ def too_wide(what: str) -> str:
 
 #: What a worker tells of a file that it downloaded: spider/files.py.
 FILE_TYPE: Final = "file"
-FILE_KEYS: Final = frozenset({"url", "path", "size", "type", "sha256"})
 
 
 def is_file(item: Any) -> bool:

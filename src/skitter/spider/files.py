@@ -6,10 +6,10 @@ yield page.download("dune.pdf", field="pdf")
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from skitter.model import Request
+from skitter.model import FILE_KEYS, Request
 from skitter.spider.items import TYPE
 
 if TYPE_CHECKING:
@@ -27,17 +27,14 @@ FIELD: Final = "_field"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to download, as a field of an item, or one of a list in a field. Only the URL is
-    yours to set; the rest is filled in when the file is there."""
+    """A file to download, anywhere in an item. Only the URL is yours to set; the rest is filled in
+    when the file is there."""
 
     url: str  # may be relative to the page
     path: str | None = None  # where it is
     size: int | None = None  # bytes
     type: str | None = None  # such as application/pdf
     sha256: str | None = None  # of the content
-
-
-KEYS: Final = frozenset(field.name for field in fields(File))
 
 
 def no_handler(page: object) -> None:
@@ -54,25 +51,19 @@ def file_request(
     )  # fmt: skip
 
 
-def named_files(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The files in the fields of an item, as plain values."""
-    for value in item.values():
-        for each in value if type(value) is list else (value,):
-            if type(each) is dict and each.keys() == KEYS:
-                yield each
-
-
 def as_yielded(items: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Items without what is known of their files but the URL: a replay downloads nothing."""
     for item in items:
-        if not (item.get(TYPE) == FILE_TYPE and item.keys() >= KEYS):
+        if not (item.get(TYPE) == FILE_TYPE and item.keys() >= FILE_KEYS):
             yield {name: _named(value) for name, value in item.items()}
 
 
 def _named(value: Any) -> Any:
-    if type(value) is list:
+    if isinstance(value, list | tuple):
         return [_named(each) for each in value]
-    return value["url"] if type(value) is dict and value.keys() == KEYS else value
+    if not isinstance(value, dict):
+        return value
+    return value["url"] if value.keys() == FILE_KEYS else {k: _named(v) for k, v in value.items()}
 
 
 def with_fields(item: dict[str, Any], urls: dict[str, list[str]]) -> dict[str, Any]:

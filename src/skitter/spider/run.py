@@ -13,9 +13,9 @@ import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.requests import check_record, check_request
-from skitter.model import Request
+from skitter.model import Request, files_in
 from skitter.observe.logs import PAGE_URL
-from skitter.spider.files import FIELD, FILE, file_request, named_files, with_fields
+from skitter.spider.files import FIELD, FILE, file_request, with_fields
 from skitter.spider.items import (
     TYPE,
     Item,
@@ -258,7 +258,7 @@ class _Run:
 
     def _request_files(self, item: Item) -> None:
         """Those that its fields name, but not as `page.download` has."""
-        for file in named_files(item):
+        for file in files_in(item):
             file["url"] = url = self._page.absolute(file["url"])
             if not any(url in urls for urls in self._files.values()):
                 page = self._page

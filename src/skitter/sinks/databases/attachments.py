@@ -23,12 +23,12 @@ from sqlalchemy import (
 )
 from sqlalchemy import table as named_table
 
+from skitter.model import FILE_KEYS, files_in
 from skitter.sinks.columns import text_of
 from skitter.sinks.databases.shape import CATALOG
-from skitter.sinks.rows import FILE_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from sqlalchemy import Connection
 
@@ -61,17 +61,9 @@ Index("_skitter_downloads_url", FILES.c.url)
 Index("_skitter_download_uses_url", USES.c.url)
 
 
-def named_in(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The files that a row's fields name."""
-    for value in fields.values():
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, dict) and each.keys() == FILE_KEYS:
-                yield each
-
-
 def has_other_file(old: dict[str, Any], new: dict[str, Any]) -> bool:
     """Whether a file that was there has another content by now: one that has just come has not."""
-    pairs = zip(named_in(old), named_in(new), strict=False)
+    pairs = zip(files_in(old), files_in(new), strict=False)
     return any(was["sha256"] and was["sha256"] != now["sha256"] for was, now in pairs)
 
 
@@ -108,7 +100,7 @@ def note_uses(connection: Connection, table: str, job: str, rows: Iterable[Row])
     """Note which files these rows name."""
     of = {"table_name": table, "job": job}
     uses = [
-        {**of, "url": file["url"], "id": row.id} for row in rows for file in named_in(row.fields)
+        {**of, "url": file["url"], "id": row.id} for row in rows for file in files_in(row.fields)
     ]
     if not uses:
         return
@@ -121,7 +113,7 @@ def note_uses(connection: Connection, table: str, job: str, rows: Iterable[Row])
 def fill_files(connection: Connection, table: str, job: str, rows: Iterable[Row]) -> None:
     """Fill in what is known of the files that these rows name."""
     named: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for file in (file for row in rows for file in named_in(row.fields)):
+    for file in (file for row in rows for file in files_in(row.fields)):
         named[file["url"]].append(file)
     known = select(FILES).where(FILES.c.table_name == table, FILES.c.job == job)
     for fact in connection.execute(known.where(FILES.c.url.in_(list(named)))).mappings():

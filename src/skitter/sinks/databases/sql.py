@@ -32,6 +32,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable, DropTable
 from sqlalchemy.sql import quoted_name
 
+from skitter.model import files_in
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
 from skitter.sinks.columns import EXACT_IN_FLOAT, Kind, fit, json_text, table_name
 from skitter.sinks.comparison import Noise, is_gone
@@ -40,7 +41,6 @@ from skitter.sinks.databases.attachments import (
     forget_files,
     give_again,
     has_other_file,
-    named_in,
     note_files,
     note_uses,
 )
@@ -269,7 +269,7 @@ class SqlTable:
         None: the table is not wide enough for them, or a type has no view yet."""
         files = [row for row in rows if is_file(row.fields)]
         rows = [row for row in rows if not is_file(row.fields)]
-        names_files = any(any(named_in(row.fields)) for row in rows)
+        names_files = any(any(files_in(row.fields)) for row in rows)
         alone = self.prunes or bool(emptied or files) or names_files
         with self._engine.begin() as connection:
             self._dialect.begin_write(connection, self._table, alone=alone)
