@@ -247,3 +247,7 @@ def test_pages_with_rejected_items_are_fetched_again_without_an_archive(open_sho
         [(size,)] = database.execute("SELECT size FROM typed").fetchall()
     assert size > 100
     assert "no rejected items" in machine.call("rejected", "typed").stdout
+
+    machine.call("run", "typed.py", "--fresh", "--yes", "--revisit")
+    assert "1 to be fetched" in machine.call("redo", "typed.py").stderr
+    assert (machine.stats("typed").again, machine.stats("typed").revisits) == (1, 1)

@@ -7,17 +7,21 @@ from datetime import UTC, datetime
 
 import pytest
 
+from skitter.engine.stages.revisits import as_text
 from skitter.errors import JobDamaged, SpiderError, UsageError
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.control import change_options
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.schedule import (
     Schedule,
     new_schedule,
+    offer_again,
     read_schedule,
     remove_schedule,
+    resting_pages,
     set_schedule,
 )
-from skitter.model import Completion
+from skitter.model import Completion, Feedback, Request, Revisit
 from skitter.spider import Spider
 from skitter.spider.seeding import begin_due_round, tell_round
 
@@ -175,3 +179,26 @@ def test_cron_expressions_are_in_utc():
 def test_a_mistake_is_told(wrong):
     with pytest.raises(UsageError):
         new_schedule(**wrong, now_ms=0)
+
+
+async def test_pages_that_are_offered_again_while_they_are_read_hide_no_others(frontier):
+    await change_options(frontier, {"revisit": True})
+    pages = {f"https://a.test/{n}" for n in range(1200)}
+    await frontier.add([Request(url) for url in pages])
+    while leases := (await frontier.lease(500)).leases:
+        await frontier.complete(
+            [Completion(lease=one, feedback=rests(frontier, one)) for one in leases]
+        )
+
+    read = set()
+    async for page in resting_pages(frontier):
+        await offer_again(frontier, [page])
+        read.add(page.url)
+
+    assert read == pages
+
+
+def rests(frontier, lease) -> Feedback:
+    """It will be visited again in a minute."""
+    record = as_text(frontier.offer(lease.request).arguments[-1])
+    return Feedback(revisit=Revisit(after_ms=60_000, how="new", record=record))

@@ -57,6 +57,17 @@ async def test_a_link_that_comes_after_too_many_items_is_still_followed():
     assert [link.url for link in outcome.requests] == [URL + "next"]
 
 
+async def test_links_to_other_places_of_a_page_are_one_new_link():
+    def index(page):
+        yield from (page.follow(f"/long#{n}") for n in range(10))
+        yield page.follow("/next")
+
+    outcome = await run(index)
+
+    assert [link.url for link in outcome.requests] == [URL + "long#0", URL + "next"]
+    assert (outcome.exceeded, outcome.links) == ("", 11)
+
+
 @pytest.mark.parametrize("what", [{"n": 1}, None, "link"])
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_a_handler_that_yields_for_ever_is_stopped_and_closed(kind, what):

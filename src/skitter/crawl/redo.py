@@ -92,9 +92,9 @@ class Redo:
         """Those that are revisited have their request on the server, the others in the archive."""
         seen = set[bytes]()
         async for request in resting_pages(self.frontier):
-            seen.add(key_of(request))
-            if self._is_one(request):
+            if (key := key_of(request)) not in seen and self._is_one(request):
                 yield self._ready(request)
+            seen.add(key)
         for kept in self._own():
             request = request_of(kept)
             if key_of(request) not in seen and self._is_one(request):

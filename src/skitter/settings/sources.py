@@ -19,10 +19,9 @@ from skitter.settings.job import JOB_OPTIONS
 from skitter.settings.option import Option, Table, options_of
 from skitter.settings.proxy import Route, make_route
 from skitter.settings.server import NAMED, PROJECT, Settings, files, named
-from skitter.settings.tables import TABLES, Config
+from skitter.settings.tables import DEFAULT, TABLES, Config
 
 PROXY = "proxy"
-DEFAULT = "default"
 OPTIONS: dict[str, Option] = {
     option.key: option for name, table in TABLES.items() for option in options_of(table, name)
 }

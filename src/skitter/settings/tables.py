@@ -9,13 +9,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import msgspec
 
 from skitter.errors import BadOption
 from skitter.settings.fetch import FetchOptions
-from skitter.settings.job import JobOptions, Limits, Politeness, Retries, Safety, Visits
+from skitter.settings.job import (
+    JOB_OPTIONS,
+    JobOptions,
+    Limits,
+    Politeness,
+    Retries,
+    Safety,
+    Visits,
+)
 from skitter.settings.option import Table, option, options_of
 from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.server import Settings
@@ -272,6 +280,7 @@ TABLES: dict[str, type[Table]] = {
 
 
 T = TypeVar("T", FetchOptions, Workers)
+DEFAULT: Final = "default"  # where a value came from that nobody has set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +316,17 @@ class Config:
             limits=self.limits,
             visits=self.visits,
             safety=self.safety,
+        )
+
+    def of_job(self, options: JobOptions) -> Self:
+        """With the job's own options wherever nobody says otherwise."""
+        changed: dict[str, Any] = {}
+        for one in JOB_OPTIONS:
+            if self.origins[one.key] == DEFAULT:
+                stored = getattr(getattr(options, one.table), one.name)
+                changed.setdefault(one.table, {})[one.name] = stored
+        return replace(
+            self, **{name: replace(getattr(self, name), **new) for name, new in changed.items()}
         )
 
 

@@ -128,6 +128,7 @@ class _Run:
         self.quota, self._limits = _quota(self._name, limits), limits
         self._also = limits.widening
         self._found: list[tuple[Any, int]] = []  # items, before their hooks, and their lines
+        self._taken: set[tuple[str, str | None]] = set()  # usual requests: URLs and handlers
         self._files: dict[str, list[str]] = {}  # by the field of items that names them
         self._outputs: Any = ()
         self.output = HandlerOutput()
@@ -210,11 +211,23 @@ class _Run:
             verdict = Refused(why, "pattern")
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
+        elif self._is_repeated(request):
+            self.output.known += 1
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
             if request.handler == FILE and (field := request.meta.get(FIELD)):
                 self._files.setdefault(str(field), []).append(request.url)
             spider = self._spider
             self.output.requests.append(spider.in_lane(request) if spider.renders else request)
+
+    def _is_repeated(self, request: Request) -> bool:
+        """On this page, as in an index that links to a hundred places of one page."""
+        if not _is_usual(request):
+            return False
+        before, url = len(self._taken), request.url
+        if not self._spider.canonical.keep_fragment:
+            url = url.partition("#")[0]
+        self._taken.add((url, request.handler))
+        return len(self._taken) == before
 
     def _storable(self, request: Request) -> tuple[Request, int]:
         """The request as the frontier will read it back, and its size. A bad one is refused here,

@@ -46,7 +46,7 @@ from skitter.errors import UsageError, shorten
 from skitter.frontier.dead import Filter
 from skitter.frontier.frontier import Frontier
 from skitter.observe.report import DATE_AND_TIME, moment, some
-from skitter.settings import resolve
+from skitter.settings import JobOptions, resolve
 from skitter.settings.option import seconds_of
 from skitter.settings.sources import FLAGGED
 from skitter.sinks import BadSink, Destination
@@ -347,17 +347,19 @@ def redo(
     if archive:
         warn_of_damage(archive)
 
-    async def mark(frontier: Frontier) -> Redone:
+    async def mark(frontier: Frontier) -> tuple[Redone, JobOptions]:
         spider = plan.spider if plan else None
         which, is_rejected = Filter(url=match, reason=reason), rejected or reason is not None
-        return await Redo(frontier, archive, spider, which, handler, is_rejected).mark()
+        redo = Redo(frontier, archive, spider, which, handler, is_rejected)
+        return await redo.mark(), frontier.options
 
     name = plan.job if plan else job or target
-    did = on_job(config.server, name, mark)
+    did, options = on_job(config.server, name, mark)
     print_progress(_marked(did, name))
     if plan is None:
         emit_json(did) if as_json else say(f"{name}: {some(did.pages, 'page')} pending again.")
-    raise Exit(uvloop.run(run_plan(plan)) if plan and did.pages else 0)
+    if plan and did.pages:  # without the flags of its run: it keeps its limits and its revisits
+        raise Exit(uvloop.run(run_plan(replace(plan, config=config.of_job(options)))))
 
 
 def _marked(did: Redone, job: str) -> str:

@@ -17,6 +17,7 @@ from skitter.frontier.frontier import ADD_BATCH
 from skitter.frontier.sites.snapshots import open_body
 from skitter.frontier.transport.messages import scatter
 from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.shard import scan_names
 from skitter.model import Added
 
 if TYPE_CHECKING:
@@ -128,11 +129,10 @@ async def offer_again(
 
 
 async def resting_pages(frontier: Frontier) -> AsyncIterator[Request]:
-    """Done pages that will be visited again: their requests are still on the server."""
+    """Done pages that will be visited again: their requests are still on the server. One may come
+    twice; none is passed over, even if the caller makes them pending meanwhile."""
     for shard in frontier.shards:
-        first = 0
-        while fps := await shard.command("ZRANGE", "revisits", first, first + ADD_BATCH - 1):
-            first += len(fps)
+        async for fps in scan_names(shard, "revisits"):
             for record in await shard.command("HMGET", "task", *fps):
                 if record and (request := open_body(record)[2]):
                     yield request
