@@ -21,7 +21,7 @@ frontier/      The frontier: a shared queue of URLs on Redis or Valkey, in which
 measure        Metrics: count and time what your own code does, across the whole cluster
 model          The values passed between the layers
 observe/       What is measured, logged and reported of a crawl
-patterns       What URLs look like: patterns and shapes
+patterns       What URLs look like: patterns that match them, and the shapes that they share
 pytest_plugin  Fixtures of spiders as tests of pytest
 queue          URLQueue: the frontier for programs with their own loop
 redact         What may be shown, logged or written to a file, and how

@@ -1,21 +1,7 @@
-"""What URLs look like: patterns and shapes.
-
-URL patterns.
-
-Globs match the whole URL: `*` stands for any characters, everything else for itself, even `?`. One
-that begins with `/` is matched against path and query only. A pattern that begins with `re:` is a
-regular expression that may match anywhere in the URL.
+"""What URLs look like: patterns that match them, and the shapes that they share.
 
 URLs are written by strangers, and the patterns of a job may be, too. Python's `re` takes
 exponential time for some pairs of them, so expressions are run by RE2, whose time is linear.
-
-The shape of a URL: what is left without its numbers, dates and names.
-
-    https://shop.example/books/a-long-title_17?page=3  ->  shop.example/books/slug?page
-    https://shop.example/calendar/2026/11/5            ->  shop.example/calendar/#
-
-A program that generates endless pages does so in few shapes. docs/howto/traps.md describes their
-budgets. Pure, and cheap enough to compute for every page (not for every link).
 """
 
 from __future__ import annotations
@@ -37,7 +23,12 @@ _SPELLED: Final = {r"\Z": r"\z", "{,": "{0,"}
 
 
 class Pattern(Protocol):
-    """A compiled pattern."""
+    """A compiled pattern.
+
+    Globs match the whole URL: `*` stands for any characters, everything else for itself, even `?`.
+    One that begins with `/` is matched against path and query only. A pattern that begins with
+    `re:` is a regular expression that may match anywhere in the URL.
+    """
 
     def search(self, url: str, /) -> object:
         """Something true if the URL matches."""
@@ -162,7 +153,15 @@ _DIGITS: Final = re.compile(r"\d+(?:[-_.:,]*\d+)*")
 
 @lru_cache(maxsize=512)  # needed when a page is leased, and again when it is done
 def shape_of(url: str) -> str:
-    """`host/path?keys`, for a URL normalised by the frontier."""
+    """`host/path?keys`: what is left of a URL without its numbers, dates and names.
+
+        https://shop.example/books/a-long-title_17?page=3  ->  shop.example/books/slug?page
+        https://shop.example/calendar/2026/11/5            ->  shop.example/calendar/#
+
+    The URL is normalised by the frontier. A program that generates endless pages does so in few
+    shapes; docs/howto/traps.md describes their budgets. Pure, and cheap enough to compute for every
+    page (not for every link).
+    """
     _, _, rest = url.partition("://")
     address, _, query = rest.partition("#")[0].partition("?")
     host, *path = address.split("/")

@@ -1,11 +1,7 @@
 """What may be shown, logged or written to a file, and how.
 
-Which parts of a URL, DSN, header or request may be shown, logged or written to a file.
-
-Parts are masked after parsing, in linear time. Where the parts are ambiguous, as with a "/" in a
-password, everything after the scheme is masked.
-
-Text from the web, made safe for a terminal.
+Parts of a URL, DSN, header or request are masked after parsing, in linear time. Where the parts are
+ambiguous, as with a "/" in a password, everything after the scheme is masked.
 """
 
 from __future__ import annotations

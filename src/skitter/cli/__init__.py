@@ -11,10 +11,10 @@ main        The entry point, and the only place that turns errors into exit code
 menu        The menu of commands: `skitter --help`, `--version`, completion
 outputs     Items into databases and files: load, export
 parameters  Click's commands, made from functions whose parameters are annotated
-running     A crawl from its seeds to its report, by processes here or by Celery's workers
+running     A crawl from its seeds to its report, by processes here or by Celery's workers: celery
 show/       What commands show: data, progress, the live view
 started     The processes of an agent: one that carries out a run
 status      What `skitter status` shows
 tests       Tests of spiders on saved pages: test, test add, test accept
-tuning      What a process of ours does for others on the machine: its memory, its share of CPU
+tuning      The CPU time of our processes: when they collect garbage, and to whom they give way
 """

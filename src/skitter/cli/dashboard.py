@@ -1,9 +1,4 @@
-"""The HTTP API and the dashboard: serve, and --dashboard alongside a crawl.
-
-The HTTP API and the dashboard: serve.
-
---dashboard: the HTTP server alongside a crawl.
-"""
+"""The HTTP API and the dashboard: serve, and --dashboard alongside a crawl."""
 
 from __future__ import annotations
 

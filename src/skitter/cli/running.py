@@ -1,10 +1,6 @@
-"""A crawl from its seeds to its report, by processes here or by Celery's workers.
+"""A crawl from its seeds to its report, by processes here or by Celery's workers: celery.
 
-Celery: its command line on our app, and crawls that its workers run.
-
-Celery is an optional dependency, so it is imported on use.
-
-A crawl from its seeds to its report: what `run`, `crawl`, `worker` and `demo` share.
+`run`, `crawl`, `worker` and `demo` share it. Celery is optional, so it is imported on use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What a process of ours does for others on the machine: its memory, its share of CPU.
-
-Workers yield the CPU to an HTTP server on the machine, as people and producers wait for it.
-
-The server holds a lock while it lives: a marker file would outlive a killed server.
-"""
+"""The CPU time of our processes: when they collect garbage, and to whom they give way."""
 
 from __future__ import annotations
 
@@ -46,7 +41,10 @@ NICE: Final = 10
 
 @contextmanager
 def serving_here() -> Iterator[None]:
-    """Make workers of this user that start meanwhile give way."""
+    """Make workers of this user that start meanwhile give way.
+
+    The server holds a lock while it lives: a marker file would outlive a killed server.
+    """
     with ExitStack() as stack:
         with suppress(OSError):  # no place for the lock file
             file = _file()
@@ -68,7 +66,8 @@ def is_served_here() -> bool:
 
 
 def give_way(asked: int | None) -> None:
-    """Lower this process's priority by `asked`; None: only if an HTTP server runs here."""
+    """Lower this process's priority by `asked`; None: only if an HTTP server runs here, as people
+    and producers wait for it."""
     os.nice(asked if asked is not None else NICE * is_served_here())
 
 

@@ -4,8 +4,8 @@ It starts processes and never imports what they run: a worker that crashes its
 interpreter harms no other. All its state is on the server or in the command line.
 
 agent       An agent: takes runs of the spiders in its list
-children    Child processes, and the pool of those that fetch pages
-findings    What went wrong in a crawl, and handlers that found nothing
+children    Child processes: started, restarted when they die, stopped together
+findings    What went wrong in a crawl: failures by kind, and handlers that found nothing
 job_loader  A job's loader: opens its output, stores items there
 lifecycle   How a crawl begins and ends, whichever engine runs it
 plan        What to crawl, whether that can begin, and with how many workers
@@ -13,7 +13,7 @@ printed     What child processes print: to a file, and from there to the termina
 redo        Pages that are handled again: from the archive where it has them, else fetched
 replay      Handlers on kept pages: a crawl whose web is the archive
 replicas    URLs that count only once a replica has them: what a caller waits for, and what to do
-script      Crawls from scripts and notebooks, and what they stored
+script      Crawls in scripts and notebooks: `spider.run()`, and `items()` for what they stored
 supervisor  Runs a pool of workers and a loader until the crawl is over
 watch       What is shown of a job
 """

@@ -1,9 +1,4 @@
-"""Child processes, and the pool of those that fetch pages.
-
-Child processes: started, restarted when they die, stopped together.
-
-Who fetches the pages of a crawl.
-"""
+"""Child processes: started, restarted when they die, stopped together."""
 
 from __future__ import annotations
 
@@ -268,7 +263,7 @@ class Children:
 
 
 class WorkerPool(Protocol):
-    """What a supervisor scales and stops."""
+    """Who fetches the pages of a crawl, as a supervisor scales and stops them."""
 
     async def scale(self, wanted: int | None, stats: Stats, /) -> None:
         """Called several times a second while there is work. None: automatic."""

@@ -1,12 +1,4 @@
-"""What went wrong in a crawl, and handlers that found nothing.
-
-What went wrong, and how often: reasons that differ only in their values count as one.
-
-Handlers that yielded nothing, and selectors that matched nothing, in one run of the fleet. Pure.
-
-A page without a next one, or without an item, is no mistake. So in a job that once had a match, or
-once yielded something, it takes some pages to say so.
-"""
+"""What went wrong in a crawl: failures by kind, and handlers that found nothing."""
 
 from __future__ import annotations
 
@@ -133,7 +125,11 @@ FIRST_PAGES: Final = 10
 
 
 class Yields(msgspec.Struct, frozen=True):
-    """What handlers did in a run: counts by what, handler, and perhaps selector."""
+    """What handlers did in a run: counts by what, handler, and perhaps selector.
+
+    A page without a next one, or without an item, is no mistake. So in a job that once had a match,
+    or once yielded something, it takes some pages to say so.
+    """
 
     now: Counter[str]
     ever: Counter[str]  # since the job was created

@@ -1,11 +1,4 @@
-"""What to crawl, whether that can begin, and with how many workers.
-
-What to crawl, with which settings.
-
-Whether the hosts of the start URLs exist, before a crawl begins.
-
-How many workers there should be. Pure.
-"""
+"""What to crawl, whether that can begin, and with how many workers."""
 
 from __future__ import annotations
 
@@ -190,7 +183,7 @@ def bounded(requested: int, cores: int) -> int:
 
 
 def wanted_processes(requested: int | None, current: int, load: Load) -> int:
-    """The number requested, if any; None means automatic, by queue depth and CPU.
+    """The number requested, if any; None means automatic, by queue depth and CPU. Pure.
 
     At most two per core, no more than the queue is worth, adding one at a time.
     """

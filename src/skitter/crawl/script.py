@@ -1,9 +1,4 @@
-"""Crawls from scripts and notebooks, and what they stored.
-
-What a job has stored, read back: for scripts and notebooks.
-
-`spider.run()`: a crawl in this process, for scripts and notebooks.
-"""
+"""Crawls in scripts and notebooks: `spider.run()`, and `items()` for what they stored."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ The life of a server:
    from there; leftover sockets and pid files mean nothing (see home.py).
 
 home     Where the server lives: a directory, its files and its locks
-process  The server process: spawn it, check that it answers, shut it down
+process  The server process: spawn it, ask it, mend its files, shut it down
 program  Which program to run as the embedded server, and with which configuration
 server   Hold, start, stop: who decides how long the server runs
 """

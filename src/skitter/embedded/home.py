@@ -1,8 +1,6 @@
 """Where the server lives: a directory, its files and its locks.
 
-Wait for another process, and report it.
-
-Three lock files that the kernel keeps honest.
+The kernel keeps three lock files honest.
 
     start.lock   held exclusively by a process that is starting or stopping the server
     users.lock   shared by all users of the server
@@ -14,8 +12,6 @@ removed, so two servers never write to the same append-only file.
 
 flock, not fcntl locks: those belong to the process, so ending a second hold in the same process
 would release the first. All descriptors are close-on-exec; programs we run do not inherit them.
-
-Where the server lives: a directory and its files.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ REPORT_EVERY_S = 1.0
 
 
 class Wait:
-    """One wait of unknown length: pauses between checks, reports, knows when to give up."""
+    """One wait for another process: pauses between checks, reports, knows when to give up."""
 
     def __init__(self, progress: Progress | None, *, patience_s: float = float("inf")) -> None:
         self._progress = progress

@@ -1,19 +1,4 @@
-"""The server process: spawn it, check that it answers, shut it down.
-
-Mend an append-only file in which the server left a gap.
-
-A write that does not fit on a full disk is cut off again. But in a file that it opened for a
-rewrite, and so not for appending, the server continues where that write had ended: once there is
-room, zeros are left between two commands, and the next start fails with "Bad file format". Nothing
-is missing: what did not fit is written again behind the gap.
-
-But the server also takes the file for shorter than it is, by the gap: a second write that does not
-fit cuts off what was written before. That cannot be mended; `Server` prevents it with a rewrite
-after a full disk (frontier/transport/connection.py). Seen with Valkey 9.1.2 and Redis 7.0.15.
-
-One command to the server, over its socket: importing redis-py would take longer than most of
-what `skitter` does with an embedded server.
-"""
+"""The server process: spawn it, ask it, mend its files, shut it down."""
 
 from __future__ import annotations
 
@@ -50,7 +35,18 @@ _ZEROS = re.compile(rb"\0+")
 
 
 def mend(directory: Path, log_text: str) -> bool:
-    """Close the gaps in the file that the server complains about. False: there are none."""
+    """Close gaps in the append-only file that the server complains about. False: there are none.
+
+    A write that does not fit on a full disk is cut off again. But in a file that it opened for a
+    rewrite, and so not for appending, the server continues where that write had ended: once there
+    is room, zeros are left between two commands, and the next start fails with "Bad file format".
+    Nothing is missing: what did not fit is written again behind the gap.
+
+    But the server also takes the file for shorter than it is, by the gap: a second write that does
+    not fit cuts off what was written before. That cannot be mended; `Server` prevents it with a
+    rewrite after a full disk (frontier/transport/connection.py). Seen with Valkey 9.1.2 and Redis
+    7.0.15.
+    """
     complaint = _COMPLAINT.search(log_text)
     return complaint is not None and close_gaps(directory / "appendonlydir" / complaint[1])
 
@@ -109,8 +105,12 @@ READ_BYTES = 65_536
 
 
 def send(server: EmbeddedServer, *words: str) -> Any:
-    """Its reply. Raises ReplyError with the server's own words; TimeoutError if it is silent; any
-    other OSError if nobody is there."""
+    """The reply to one command, over the server's socket: importing redis-py would take longer than
+    most of what `skitter` does with an embedded server.
+
+    Raises ReplyError with the server's own words; TimeoutError if it is silent; any other OSError
+    if nobody is there.
+    """
     reader = hiredis.Reader()
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(REPLY_TIMEOUT_S)

@@ -1,13 +1,4 @@
-"""Which program to run as the embedded server, and with which configuration.
-
-Which program to run as the embedded server, and whether it is suitable.
-
-The embedded server's default memory limit: half of what the machine has, or its container is
-allowed. Beyond that it refuses new URLs; without a limit, the kernel would kill some process. The
-other half is for workers, and for the copy that an append-only file rewrite needs.
-
-The server's configuration: our fixed choices, and the few options users have.
-"""
+"""Which program to run as the embedded server, and with which configuration."""
 
 from __future__ import annotations
 
@@ -141,7 +132,11 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def default_max_memory_mb(said: str | None = None) -> int | None:
-    """The environment's value, or a share of the machine's memory. None: no limit."""
+    """What the environment says, or half of what the machine or its container has. None: no limit.
+
+    Beyond the limit the server refuses new URLs; without one, the kernel would kill some process.
+    The other half is for workers, and for the copy that a rewrite of the append-only file needs.
+    """
     said = os.environ.get(MAX_MEMORY) if said is None else said
     if said:
         if not said.isdigit() or 0 < int(said) < SMALLEST_MEMORY_MB:

@@ -1,11 +1,4 @@
-"""What a worker keeps of what the fleet shares: robots.txt, sessions.
-
-What robots.txt allows: fetched once per host for the whole fleet, cached here for a while.
-
-The sessions of a worker, opened in batches: one call per shard.
-
-No call at all until a site sets a cookie or somebody asks for a session.
-"""
+"""What a worker remembers of what the fleet shares: robots.txt, sessions."""
 
 from __future__ import annotations
 
@@ -52,7 +45,8 @@ DISALLOWED: Final = "robots.txt disallows it (`skitter why` with its URL shows t
 
 @dataclass(slots=True)
 class RobotsCache:
-    """The rules of the hosts this worker visits."""
+    """The rules of the hosts this worker visits: fetched once per host for the whole fleet, and
+    cached here for a while."""
 
     frontier: Frontier | None  # None: nobody to share them with
     fetcher: Fetcher
@@ -198,7 +192,10 @@ MAX_KNOWN: Final = 10_000
 
 @dataclass(slots=True)
 class SessionStore:
-    """Opens them, and remembers what the server said last."""
+    """Opens sessions, with one call per shard, and remembers what the server said last.
+
+    No call at all until a site sets a cookie or somebody asks for a session.
+    """
 
     frontier: Frontier | None  # None: nobody to share them with
     options: SessionPool = field(default_factory=SessionPool)

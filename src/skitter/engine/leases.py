@@ -1,17 +1,4 @@
-"""Leases in hand, and those that dead processes held.
-
-Leases in hand: which are excluded, which are dangerous, and which were lost.
-
-Which processes run, and what the dead ones held.
-
-dead = await find_dead(frontier, await heartbeats(frontier))
-for one, taken in await reclaim(frontier, dead): ...
-
-Pages for a handler that this worker does not have, as while a new version is being deployed.
-
-They go back to the queue, for workers that have it. If none has for a while, they are held, counted
-as `unhandled`, until a worker comes that has it.
-"""
+"""Leases: which may run, which are lost, and those that dead processes held."""
 
 from __future__ import annotations
 
@@ -86,8 +73,13 @@ async def find_dead(
     silent_s: float = SILENT_S,
     elsewhere: bool = False,
 ) -> list[Heartbeat]:
-    """Those that died without signing off; `elsewhere`: on other machines too, where silence is
-    the only evidence."""
+    """Those that died without signing off.
+
+        dead = await find_dead(frontier, await heartbeats(frontier))
+        for process, taken in await reclaim(frontier, dead): ...
+
+    `elsewhere`: on other machines too, where silence is the only evidence.
+    """
     now = await frontier.server_time()
     return [
         beat
@@ -110,7 +102,11 @@ LOOK_S = 2.0  # heartbeats come as often
 
 @dataclass(slots=True)
 class Strays:
-    """The handlers that this worker has been asked for, and lacks."""
+    """Leases of handlers that this worker lacks, as while a new version is being deployed.
+
+    They go back to the queue, for workers that have the handler. If none has for a while, they are
+    held, counted as `unhandled`, until a worker comes that has it.
+    """
 
     frontier: Frontier
     spider: Spider

@@ -1,18 +1,4 @@
-"""Results on their way to the server, and links that it is known to have.
-
-Links the frontier is known to have: a link on every page costs a look-up, not a call.
-
-memory = LinkMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
-if key in memory.known: ...            # leave it out
-epoch = frontier.epoch                 # before the call that adds links
-memory.add([(key, depth)], epoch=epoch)  # after it was answered
-
-Results on their way to the server. Each stays in the outbox until the server has it.
-
-outbox = Outbox(pack)      # pack: some results -> a Batch of steps
-outbox.add(result)         # from any thread
-await outbox.flush()       # raises what a step raises; call it again to resume there
-"""
+"""Results on their way to the server, and links that it is known to have."""
 
 from __future__ import annotations
 
@@ -44,8 +30,14 @@ LONGEST_PAUSE_S: Final = 5.0
 class LinkMemory(Generic[K]):
     """Keys of links (URLs, fingerprints) -> the least depth at which the frontier took them.
 
-    When full, it forgets the older half; in a new epoch, everything. A forgotten link is offered
-    again, and the frontier knows it. One remembered but missing in the frontier would be lost.
+        memory = LinkMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
+        if key in memory.known: ...              # leave it out
+        epoch = frontier.epoch                   # before the call that adds links
+        memory.add([(key, depth)], epoch=epoch)  # after it was answered
+
+    A link on every page costs a look-up, not a call. When full, the memory forgets the older half;
+    in a new epoch, everything. A forgotten link is offered again, and the frontier knows it. One
+    remembered but missing in the frontier would be lost.
 
     In a job that keeps depths, a page may turn out to be less deep after it is done, and so may its
     links. So only links one step from a seed are left out: there is no shorter way to them.
@@ -132,7 +124,12 @@ class Batch:
 
 
 class Outbox(Generic[T]):
-    """Results in order of arrival."""
+    """Results in order of arrival. Each stays until the server has it.
+
+    outbox = Outbox(pack)      # pack: some results -> a Batch of steps
+    outbox.add(result)         # from any thread
+    await outbox.flush()       # raises what a step raises; call it again to resume there
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[T] = deque()

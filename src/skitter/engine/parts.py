@@ -1,9 +1,4 @@
-"""What a worker is given: its options, and what its stages share.
-
-How one worker process runs.
-
-Parts: what the stages of one worker share.
-"""
+"""What a worker is given: its options, and what its stages share."""
 
 from __future__ import annotations
 
@@ -45,7 +40,7 @@ BROWSER_LEASES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions(Workers):
-    """The configured options, and how this process runs."""
+    """The configured options, and how this worker process runs."""
 
     parent: int | None = None  # the supervisor's pid: without it, we stop
     keep_alive: bool = False  # stay when the crawl has finished or was removed, for what comes next

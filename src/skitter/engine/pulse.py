@@ -1,13 +1,4 @@
-"""The pulse of a process: heartbeats, its log, and what it counted meanwhile.
-
-The pulse of a process: its heartbeats and its log, sent to the server.
-
-The figures of this process, sent with its heartbeats.
-
-What handlers did, counted in memory until the next heartbeat sends it to the server.
-
-What handlers find, counted in memory until the next heartbeat sends it to the server.
-"""
+"""The pulse of a process: heartbeats, its log, and what it counted meanwhile."""
 
 from __future__ import annotations
 

@@ -1,12 +1,4 @@
-"""Fetch a page or render it, as its handler wants or the page needs.
-
-Fetch a page or render it, as its handler wants.
-
-render="auto": plain HTML first, and a browser where that is not enough.
-
-A page without items is retried in the browser lane. The results are counted per URL shape, and once
-it is clear what a shape needs, only a tenth of its pages are tried the other way.
-"""
+"""Fetch a page or render it, as its handler wants or the page needs."""
 
 from __future__ import annotations
 
@@ -74,7 +66,11 @@ EXPLORED: Final = 10  # one page in this many
 
 @dataclass(slots=True)
 class Adaptive:
-    """Decides for the pages of handlers with render="auto"."""
+    """Decides, for handlers with render="auto", which pages need a browser.
+
+    A page without items is retried in the browser lane. The results are counted per URL shape, and
+    once it is clear what a shape needs, only a tenth of its pages are tried the other way.
+    """
 
     spider: Spider
     frontier: Frontier

@@ -1,19 +1,4 @@
-"""The verdict: what becomes of a request. Pure.
-
-Block pages: what a bot guard sends instead of the page. Pure, and cheap where it matters.
-
-A mark must not occur on ordinary pages behind the same guard: a site behind Cloudflare or DataDome
-has their scripts on every page, and a login form may have a captcha.
-
-The request that a redirect asks for, and what of it another origin may see. Pure.
-
-As in browsers (RFC 9110 15.4), it is a GET without a body after 303, and after 301 and 302 to a
-POST. Unlike in browsers, headers and bodies contain somebody's keys, and a stranger says where they
-go. So beyond the origin (scheme, host and port) it was made for, a request is a GET or HEAD without
-a body, with only headers that say what we accept; or it is not sent at all.
-
-The verdict: what becomes of a request, given how its attempt went. No I/O, no clock.
-"""
+"""The verdict: what becomes of a request, given how its attempt went. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -73,7 +58,11 @@ _HINTS: Final = (
 
 
 def blocker_of(response: Response) -> str | None:
-    """Who blocks us, if this is a block page."""
+    """Who blocks us, if this is a block page: what a bot guard sends instead of the page.
+
+    A mark must not occur on ordinary pages behind the same guard: a site behind Cloudflare or
+    DataDome has their scripts on every page, and a login form may have a captcha.
+    """
     suspicious = response.status in SUSPICIOUS
     if len(response.body) > (LARGE_BYTES if suspicious else SMALL_BYTES):
         return None
@@ -112,7 +101,13 @@ def way_to(request: Request) -> list[str]:
 
 
 def redirected(request: Request, url: str, *, status: int) -> Request:
-    """The request that a redirect asks for."""
+    """The request that a redirect asks for.
+
+    As in browsers (RFC 9110 15.4), it is a GET without a body after 303, and after 301 and 302 to a
+    POST. Unlike in browsers, headers and bodies contain somebody's keys, and a stranger says where
+    they go. So beyond the origin (scheme, host and port) it was made for, a request is a GET or
+    HEAD without a body, with only headers that say what we accept; or it is not sent at all.
+    """
     changes: dict[str, Any] = {
         "url": url,
         "meta": request.meta | {REDIRECTED_FROM: [*way_to(request), request.url]},

@@ -1,9 +1,4 @@
-"""Visit: the state of one attempt, and how it ended.
-
-How an attempt ended: completed, retried, buried, or returned.
-
-Visit: the state of one attempt, shared by its steps.
-"""
+"""Visit: the state of one attempt, shared by its stages, and the outcomes that end it."""
 
 from __future__ import annotations
 

@@ -1,17 +1,4 @@
-"""Processes that hang, and lines that block the event loop.
-
-The watchdog ends a process that hangs, and shows where it hung.
-
-A page may keep the parser busy for hours with the interpreter's lock held, so no Python code of
-ours can step in; nor can it when a handler blocks. (fetch/html/markup.py catches the simple cases
-beforehand.) faulthandler's timer is a C thread: it prints the stack of every thread and ends the
-process. The leases come back with a loss counted; after a few, the page at fault is buried.
-
-Finds the line of user code that blocks the event loop, and with it every page of its worker.
-
-A thread looks at the loop's stack when the loop has not ticked for a while. Two looks in a row must
-find user code: on a busy machine, a process may stand still for other reasons.
-"""
+"""Finds what hangs: processes, and lines of user code that block the event loop."""
 
 from __future__ import annotations
 
@@ -39,8 +26,15 @@ _watchdogs: set[Watchdog] = set()
 
 
 class Watchdog:
-    """Ends the process unless `wind_up` is called in the watched thread every `stuck_s` seconds.
-    Writes to `file`, or to stderr."""
+    """Ends a process that hangs, and shows where it hung: in the watched thread, `wind_up` is to be
+    called every `stuck_s` seconds. Writes to `file`, or to stderr.
+
+    A page may keep the parser busy for hours with the interpreter's lock held, so no Python code of
+    ours can step in; nor can it when a handler blocks. (fetch/html/markup.py catches the simple
+    cases beforehand.) faulthandler's timer is a C thread: it prints the stack of every thread and
+    ends the process. The leases come back with a loss counted; after a few, the page at fault is
+    buried.
+    """
 
     def __init__(self, stuck_s: float, file: Path | None = None) -> None:
         self._stuck_s, self._stack = stuck_s, ExitStack()
@@ -93,7 +87,12 @@ BLOCKING: Final = "a handler blocks: "
 
 
 class Stalls:
-    """Watches the event loop of the thread that creates it; `say` gets a sentence per line."""
+    """Finds the line of user code that blocks the event loop, and with it every page of its worker.
+
+    It watches the loop of the thread that creates it; `say` gets a sentence per line. A thread
+    looks at the loop's stack when the loop has not ticked for a while. Two looks in a row must find
+    user code: on a busy machine, a process may stand still for other reasons.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say, self._thread_id = say, threading.get_ident()

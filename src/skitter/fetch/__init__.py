@@ -5,7 +5,7 @@ filestore  A folder of downloaded files, each content once, under its SHA-256
 html/      Bytes become text and trees, within limits
 http/      One HTTP exchange: clients, and whom they may connect to
 robots     robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
-session    Session: who we are to a site, and the cookies it gave us
+session    Session: who we are to a site: the cookies it gave us, headers from a log-in, a route
 """
 
 from skitter.fetch.browser.render import Render, Renderer

@@ -1,13 +1,4 @@
-"""Session: who we are to a site, and the cookies it gave us.
-
-Cookies as browsers keep them (RFC 6265bis), in a jar of which only changes are stored.
-
-No library fits (docs/adr/0023): `http.cookiejar` follows the rules of 1997, has no suffix list and
-is stored as a whole; wreq's jar belongs to a client. SameSite does not apply: we visit no page on
-behalf of another. A server may set 180 cookies of 4 KB, 64 KB in all; beyond that the oldest go.
-
-Session: who we are to a site. Cookies, headers from a log-in, and a route.
-"""
+"""Session: who we are to a site: the cookies it gave us, headers from a log-in, a route."""
 
 from __future__ import annotations
 
@@ -104,7 +95,13 @@ class CookieTarget(NamedTuple):
 
 @dataclass(slots=True)
 class Jar:
-    """The cookies of one session, and what has changed since it was loaded."""
+    """The cookies of one session, as browsers keep them (RFC 6265bis), and what has changed.
+
+    No library fits (docs/adr/0023): `http.cookiejar` follows the rules of 1997, has no suffix list
+    and is stored as a whole; wreq's jar belongs to a client. SameSite does not apply: we visit no
+    page on behalf of another. A server may set 180 cookies of 4 KB, 64 KB in all; beyond that the
+    oldest go.
+    """
 
     cookies: dict[str, Cookie] = field(default_factory=dict)
     added: dict[str, Cookie] = field(default_factory=dict)

@@ -11,21 +11,21 @@ Each request is in exactly one of these states; `skitter.frontier.audit` checks 
 
 adoption     Take over a home-made queue on Redis: keys that hold the URLs to fetch, and those seen
 audit/       Checks that every URL of a job is accounted for, and explains where one is and why
-completions  Completions, the links of finished pages, and pages that offer theirs again
+completions  Completions: checked and encoded for complete.lua, with links that may be offered again
 control      Steer a job while it runs: its state, its limits, its hosts
 dead         Dead letters: read them, bring them back, drop them
-delays       When a host's next request is due: its delay, its record, its clocks
+delays       When a host's next request is due: its delay, its record, its clock
 feed         Requests from outside, and links that are kept out
 frontier     The frontier: every URL of a job in exactly one state, one script per verb
 identities   How Scrapy tells pages apart
 items        The items of a job, and the one place where they go
 jobs         Jobs on a server: create, open, list, purge
-records/     Operations on a job for operators and supervisors: control, workers, items
+records/     What a job keeps beside its URLs, for operators, supervisors and other engines
 requests     Requests, checked and encoded for the scripts that accept them
 seen         The seen-set: every fingerprint that a job has seen, in an exact set or a Bloom filter
 shard_calls  Shards that are away: those that answer do not wait for them
 sites/       What the fleet knows about sites: hosts, sessions, routes, pages
 totals       A job over all its shards: its options, its state, its counts, its budget
 transport/   Transport: connecting to the server, its keys, and calling scripts on it
-workers      The processes of a job: their heartbeats and their log
+workers      The processes of a job: their heartbeats, how many there should be, and their log
 """

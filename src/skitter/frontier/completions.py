@@ -1,15 +1,4 @@
-"""Completions, the links of finished pages, and pages that offer theirs again.
-
-The links of a finished page, kept so that they can be offered again without fetching it again.
-docs/adr/0011-depth-is-the-shortest-path.md explains why.
-
-Completions, checked and encoded for complete.lua.
-
-Finished pages that offer their links again, at a smaller depth.
-
-Bounded, and safe to interrupt: links are offered before their page is taken off the list, and
-offering one twice changes nothing. If a client is killed in between, another continues.
-"""
+"""Completions: checked and encoded for complete.lua, with links that may be offered again."""
 
 from __future__ import annotations
 
@@ -37,7 +26,11 @@ CUT = 2**31
 
 
 class Outlinks(msgspec.Struct, frozen=True):
-    """What complete.lua stores of a page's links."""
+    """What complete.lua stores of a page's links, so that they can be offered again without a
+    fetch.
+
+    docs/adr/0011-depth-is-the-shortest-path.md explains why.
+    """
 
     depth: int  # the page's depth when they were offered
     reach: int  # how much deeper the deepest link is
@@ -211,7 +204,12 @@ class _Page(msgspec.Struct, frozen=True):
 async def reopen(
     shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
 ) -> int:
-    """Offer the links of some pages again. Returns how many pages; 0: another client does it."""
+    """Offer the links of some pages again, at a smaller depth. Returns how many pages; 0: another
+    client does it.
+
+    Bounded, and safe to interrupt: links are offered before their page is taken off the list, and
+    offering one twice changes nothing. If a client is killed in between, another continues.
+    """
     rows = await shard.reopen(limit=PAGES, max_bytes=MAX_OFFER_BYTES, ttl_ms=TTL_MS)
     if not rows:
         return 0

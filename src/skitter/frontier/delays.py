@@ -1,11 +1,4 @@
-"""When a host's next request is due: its delay, its record, its clocks.
-
-The delay of a host and the reason for it, by the rules of lua/lib/delay.lua.
-
-The record of a host in `hosts`, as lua/lib/host.lua packs it.
-
-A host's clock, which starts when a request leaves: input and output of `depart`.
-"""
+"""When a host's next request is due: its delay, its record, its clock."""
 
 from __future__ import annotations
 
@@ -38,7 +31,8 @@ class Delay(NamedTuple):
 
 
 def delay_of(own: Mapping[str, float], politeness: Politeness) -> Delay:
-    """The longest of all delays that apply. `own` holds values of this host, which most lack."""
+    """The longest of all delays that apply, by the rules of lua/lib/delay.lua. `own` holds values
+    of this host, which most lack."""
     delay_s = politeness.delay_s if "delay_ms" not in own else own["delay_ms"] / 1000
     found = [Delay(delay_s, "its own" if "delay_ms" in own else "configured")]
     if "crawl_delay_ms" in own:
@@ -71,7 +65,8 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """lua/lib/host.lua explains the fields; a new host is in no list and has no work."""
+    """The record of a host in `hosts`; lua/lib/host.lua explains the fields. A new host is in no
+    list and has no work."""
 
     in_flight: int = 0
     pages: _Count = 0

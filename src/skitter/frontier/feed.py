@@ -1,16 +1,4 @@
-"""Requests from outside, and links that are kept out.
-
-Links kept out of a crawl: counts by kind, and the reasons for the newest ones.
-
-Messages that other programs push to their own key, taken in batches.
-
-A batch is kept until its requests are in the frontier; if the process dies, another takes it over.
-Requests derive their identity from the name of the batch, so a message makes its requests once,
-however often it is read. In a cluster, a key of others may be on any node: the copy of a batch is
-then beside it, in its hash slot.
-
-Adding requests from outside: batches, and the list that other programs may push to.
-"""
+"""Requests from outside, and links that are kept out."""
 
 from __future__ import annotations
 
@@ -46,7 +34,7 @@ BATCH: Final = 500
 
 
 class ExcludedLink(msgspec.Struct, frozen=True, array_like=True):
-    """Why a link was not followed."""
+    """Why a link was not followed: the newest are kept, all are counted by kind."""
 
     kind: str  # robots, scope, depth, nofollow, ...
     reason: str
@@ -105,7 +93,13 @@ _TAG = re.compile(r"\{([^}]+)\}")
 
 
 class Messages(NamedTuple):
-    """A batch of messages."""
+    """A batch of messages that other programs pushed to their own key.
+
+    It is kept until its requests are in the frontier; if the process dies, another takes it over.
+    Requests derive their identity from the name of the batch, so a message makes its requests once,
+    however often it is read. In a cluster, a key of others may be on any node: the copy of a batch
+    is then beside it, in its hash slot.
+    """
 
     name: str
     place: str  # the key of its copy

@@ -1,11 +1,4 @@
-"""The items of a job, and the one place where they go.
-
-Items from completed pages, in a stream until a reader acknowledges them.
-
-The one place where the items of a job go.
-
-Loaded items leave the stream, so with two sinks each would get a part that looks complete.
-"""
+"""The items of a job, and the one place where they go."""
 
 from __future__ import annotations
 
@@ -173,7 +166,8 @@ def _field_of(item: RejectedItem) -> str:
 
 @dataclass(slots=True)
 class ItemStream:
-    """Items for one of several loaders: its own share, and what dead loaders left."""
+    """Items from completed pages, until a reader acknowledges them: its own share, and what dead
+    loaders left."""
 
     frontier: Frontier
     loader: str
@@ -325,6 +319,8 @@ def _by_shard(frontier: Frontier, results: Sequence[Result]) -> list[tuple[Shard
 
 async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> None:
     """Set where the items go. Raises ItemsElsewhere if they already go to another place.
+
+    Loaded items leave the stream, so with two sinks each would get a part that looks complete.
 
     `moved_from`: the name of the place before its owner moved it.
     """

@@ -1,18 +1,4 @@
-"""A job over all its shards: its options, its state, its counts, its budget.
-
-The options of a job, as a shard stores them.
-
-The state of a job, as stored on the server.
-
-All shards of a job: their counts added up, and whether all of them are idle.
-
-One limit over many shards: each gets a share of max_pages, and more when it runs short.
-
-Shard 0 records all shares (lua/grant.lua); each shard reports what it has, and cedes what it does
-not need (lua/allow.lua). Any client that finds a shard short relays the messages, and may die
-between any two of them. The shares never add up to more than the limit, so max_pages is exact
-regardless of how many clients ask and how often.
-"""
+"""A job over all its shards: its options, its state, its counts, its budget."""
 
 from __future__ import annotations
 
@@ -164,7 +150,7 @@ REFUSED_BY = "refused by "
 
 
 class Totals(NamedTuple):
-    """The counts of all shards, each read at its own moment."""
+    """The counts of all shards, each read at its own moment, and whether all are idle."""
 
     stats: Stats
     idle: bool  # nothing is leased, and nothing more will be
@@ -222,9 +208,13 @@ class Share(NamedTuple):
 
 
 async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]:
-    """Grant pages to shards that are short. Returns those that may hand out more now.
+    """Grant pages of max_pages to shards that are short. Returns those that may hand out more now.
 
     First from what is not granted yet; if that is not enough, from what other shards can spare.
+    Shard 0 records all shares (lua/grant.lua); each shard reports what it has, and cedes what it
+    does not need (lua/allow.lua). Any client that finds a shard short relays the messages, and may
+    die between any two of them. The shares never add up to more than the limit, so max_pages is
+    exact regardless of how many clients ask and how often.
     """
     granted = [0] * len(shards)
     for keep in (CEDE_NOTHING, max(wants.values())):

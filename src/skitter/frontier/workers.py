@@ -1,9 +1,4 @@
-"""The processes of a job: their heartbeats and their log.
-
-A job's log, written by all its processes.
-
-The processes of a job: their heartbeats, and how many there should be.
-"""
+"""The processes of a job: their heartbeats, how many there should be, and their log."""
 
 from __future__ import annotations
 
@@ -45,7 +40,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
-    """Write a line for `skitter logs`."""
+    """Write a line for `skitter logs`: the log of a job, written by all its processes."""
     await log_lines(frontier, worker, [(level, text, "")])
 
 

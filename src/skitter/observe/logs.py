@@ -1,15 +1,7 @@
 """The log, and traces.
 
-The log: what Skitter's and the user's loggers say, in `skitter logs` and in a file.
-
 Standard `logging` underneath: use `page.log.info(...)` in a handler, or your own logger, and
 anything else attached to the root logger (Sentry, structlog) gets the records too.
-
-OpenTelemetry spans, for processes that use it; nothing for others.
-
-Anyone who sets OpenTelemetry up (`opentelemetry-instrument skitter run ...`, or a spider's file)
-has imported it by then: look for it among the loaded modules, and never import it. Libraries import
-it too, so a provider must have been set as well.
 """
 
 from __future__ import annotations
@@ -253,7 +245,13 @@ _NOT_SET_UP: Final = "ProxyTracerProvider"
 
 
 class Spans:
-    """For one worker or loader. Attribute names follow OpenTelemetry's conventions."""
+    """OpenTelemetry spans of one worker or loader, for processes that use it; nothing for others.
+
+    Anyone who sets OpenTelemetry up (`opentelemetry-instrument skitter run ...`, or a spider's
+    file) has imported it by then: look for it among the loaded modules, and never import it.
+    Libraries import it too, so a provider must have been set as well. Attribute names follow its
+    conventions.
+    """
 
     __slots__ = ("_trace", "_tracer")
 

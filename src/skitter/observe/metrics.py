@@ -1,21 +1,4 @@
-"""Metrics of a crawl: what is counted and timed, and how. Pure.
-
-Every metric of a crawl, declared once for storage, Prometheus and the reference.
-
-Time slots: which are kept, for how long, and which of them make up a chart.
-
-Durations in log buckets: the size does not depend on how many were measured.
-
-Bucket i holds durations above 2^((i-1)/16) ms, up to 2^(i/16) ms. That is a DDSketch with a
-relative error of 2.2 %, and an exponential histogram of schema 4 (OpenTelemetry, Prometheus).
-
-Durations in doublings: below 4 ms, below 8 ms, ... Tables have hundreds of hosts for every
-hour: a histogram of fine buckets for each would be too much.
-
-Metrics on their way to the server: what one process measured in a few seconds.
-
-Records what one process measures: a few additions per page, taken in batches.
-"""
+"""Metrics of a crawl: what is counted and timed, and how. Pure."""
 
 from __future__ import annotations
 
@@ -34,6 +17,7 @@ if TYPE_CHECKING:
 OUTCOMES: Final = ("ok", "http_error", "blocked", "timeout", "proxy_error", "robots", "error")
 CLASSES: Final = ("2xx", "3xx", "4xx", "5xx", "none")
 
+#: Every metric of a crawl is declared here, for storage, Prometheus and the reference.
 COUNTERS: Final = {
     "pages": "pages that are done",
     "items": "items that handlers found",
@@ -75,7 +59,7 @@ TABLES: Final = {
 
 
 class Grain(NamedTuple):
-    """How fine the slots are, and how long they are kept."""
+    """How fine the time slots are, and how long they are kept."""
 
     step_s: int
     keep_s: int
@@ -147,7 +131,13 @@ def middle_ms(bucket: int) -> float:
 
 
 class Histogram(msgspec.Struct):
-    """A distribution of durations. Merging adds buckets, without any loss."""
+    """A distribution of durations in log buckets: its size does not depend on how many were
+    measured.
+
+    Bucket i holds durations above 2^((i-1)/16) ms, up to 2^(i/16) ms. That is a DDSketch with a
+    relative error of 2.2 %, and an exponential histogram of schema 4 (OpenTelemetry, Prometheus).
+    Merging adds buckets, without any loss.
+    """
 
     buckets: dict[int, int] = msgspec.field(default_factory=dict)
     sum_ms: float = 0.0
@@ -197,6 +187,8 @@ Spread = tuple[int, ...]  # the count of each; missing ones at the end are 0
 
 
 def doubling_of(ms: float) -> int:
+    """The doubling that a duration is in: below 4 ms, below 8 ms, ... Tables have hundreds of hosts
+    for every hour: a histogram of fine buckets for each would be too much."""
     return min(DOUBLINGS - 1, max(0, int(ms).bit_length() - 2))
 
 
@@ -231,7 +223,8 @@ class Row(NamedTuple):
 
 
 class Batch(msgspec.Struct):
-    """Metrics by their names in the catalogue."""
+    """What one process measured in a few seconds, by the names in the catalogue, on its way to the
+    server."""
 
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     timings: dict[str, Histogram] = msgspec.field(default_factory=dict)
@@ -256,7 +249,7 @@ Exchange = tuple[str, str, str, str, str]
 
 @dataclass(slots=True)
 class Recorder:
-    """Adds up metrics until `take`."""
+    """Adds up what one process measures, a few additions per page, until `take`."""
 
     _counts: Counter[str] = field(default_factory=Counter)
     #: Durations in ms, turned into histograms a thousand at a time: a page has three of them, and

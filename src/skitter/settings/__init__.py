@@ -2,14 +2,14 @@
 
 Each name is imported on first use: a short command needs few of them.
 
-fetch     How pages are requested, and the plain proxy of a network
+fetch     How pages are requested: time, size, who we say we are, and the plain proxy of a network
 find      Which server has the state
 job       The options of a job
 option    How an option is declared, once: its type, default, range and help
 proxy     Routes: how requests leave
 server    The table that names the server, and the files that may set it and other tables
 sources   Where settings come from: flags, the environment, a file, the spider, the defaults
-tables    All tables, and all settings of a crawl
+tables    All settings of a crawl, and the tables of a worker and of what it writes
 widening  How far a running crawl may go beyond its spider's scope: hosts and patterns
 """
 

@@ -1,13 +1,4 @@
-"""How pages are requested, and the plain proxy of a network.
-
-The plain proxy of a network: `fetch.proxy`, or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
-
-They mean what they mean to curl: names in lower case go first, a proxy without a scheme is http://,
-and NO_PROXY also exempts hosts from `fetch.proxy`. Like in Go, what the environment names is not
-asked for this machine itself.
-
-How pages are requested: time, size, and who we say we are.
-"""
+"""How pages are requested: time, size, who we say we are, and the plain proxy of a network."""
 
 from __future__ import annotations
 
@@ -54,8 +45,13 @@ class Outbound(msgspec.Struct, frozen=True):
 
 
 def outbound_of(proxy: str | None, environment: Mapping[str, str]) -> Outbound | None:
-    """By the configured proxy, or else by those of the environment; None: directly. Raises
-    BadOption, naming the variable."""
+    """The plain proxy of a network, by `fetch.proxy` or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and
+    NO_PROXY; None: directly. Raises BadOption, naming the variable.
+
+    They mean what they mean to curl: names in lower case go first, a proxy without a scheme is
+    http://, and NO_PROXY also exempts hosts from `fetch.proxy`. Like in Go, what the environment
+    names is not asked for this machine itself.
+    """
     exempt = tuple(re.split(r"[\s,]+", _named(environment, "no_proxy")[1].strip()))
     if proxy:
         return Outbound(dict.fromkeys(PORTS, proxy), exempt)

@@ -1,9 +1,4 @@
-"""All tables, and all settings of a crawl.
-
-All tables. Defined here are those of a worker and of what it writes.
-
-All settings of a crawl, and the part that a worker gets.
-"""
+"""All settings of a crawl, and the tables of a worker and of what it writes."""
 
 from __future__ import annotations
 

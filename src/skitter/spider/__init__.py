@@ -4,8 +4,8 @@ default      The spider of `skitter crawl URL...`: title, text
 differences  What differs between what a handler should find on a saved page and what it finds
 files        Files that pages name: downloaded in a lane of their own
 fixtures     Fixtures: a saved page and what its handler finds there, as a test of a spider
-hooks        Functions of a user: hooks, and how a spider logs in
-importing    Loads a spider, with its arguments
+hooks        Functions of a user besides handlers: hooks, and how a spider logs in
+importing    Loads a spider from a file or a module, with its arguments
 items        Items: what a handler yields becomes a plain dict
 offers       What an agent offers: the spiders of its list, and what they take
 page/        A response as a handler sees it

@@ -1,10 +1,4 @@
-"""Functions of a user: hooks, and how a spider logs in.
-
-Functions of a user: registered with a check of their parameters, replaced when a cell is run
-again, and called.
-
-How a spider logs in: the declaration, and the steps of its function.
-"""
+"""Functions of a user besides handlers: hooks, and how a spider logs in."""
 
 from __future__ import annotations
 
@@ -129,7 +123,7 @@ Send = Callable[[Request], Awaitable["Page"]]
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where to log in, and the function that does it."""
+    """Where to log in, and the steps of the function that does it."""
 
     url: str
     handler: Callable[..., Any]

@@ -1,12 +1,4 @@
-"""Loads a spider, with its arguments.
-
-Arguments of a spider: the parameters of the function that creates it.
-
-    def spider(category: str = "all", pages: int = 3) -> Spider: ...
-
-`skitter run books.py -a pages=5` calls it with the given values, converted to the declared types.
-
-Loads a spider from `file.py`, `file.py:name`, `package.module` or `package.module:name`.
+"""Loads a spider from a file or a module, with its arguments.
 
 An error in the user's file is reported with its line there, without our frames.
 """
@@ -47,8 +39,13 @@ def makes_spiders(found: object) -> bool:
 def typed_arguments(
     function: Callable[..., Spider], given: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """The arguments to call the function with. Raises SpiderError for an unknown or missing name,
-    or a value of the wrong type."""
+    """The arguments to call the function with, converted to the declared types of its parameters.
+
+        def spider(category: str = "all", pages: int = 3) -> Spider: ...
+
+    `skitter run books.py -a pages=5` calls that with the given values. Raises SpiderError for an
+    unknown or missing name, or a value of the wrong type.
+    """
     parameters = inspect.signature(function).parameters
     for name in given:
         if name not in parameters:
@@ -108,7 +105,10 @@ _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '
 
 
 def load_spider(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Spider:
-    """The spider that the target names, created with the arguments. Raises SpiderError."""
+    """The spider that the target names, created with the arguments. Raises SpiderError.
+
+    The target is `file.py`, `file.py:name`, `package.module` or `package.module:name`.
+    """
     return find_spider(*import_target(target), arguments)
 
 

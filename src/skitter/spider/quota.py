@@ -1,10 +1,4 @@
-"""What a handler may get away with: failures that pass, and how much it yields. Pure.
-
-Which failures of a handler may pass, so that its page is worth fetching again. Pure.
-
-How much one page may yield. The excess is dropped and counted: no page may fill the queue or the
-server's memory, or hold up the others.
-"""
+"""What a handler may get away with: failures that pass, and how much it yields. Pure."""
 
 from __future__ import annotations
 
@@ -33,9 +27,12 @@ _OF_THE_CODE: Final = (
 
 
 def may_pass(error: BaseException) -> bool:
-    """What a handler's own I/O raises may pass, also as the cause of another error: OSError, which
-    is what most clients raise, and our own errors that say so. Other errors of libraries may, too:
-    nobody knows. An error of the code does not."""
+    """Whether a failure of a handler may pass, so that its page is worth fetching again.
+
+    What its own I/O raises may, also as the cause of another error: OSError, which is what most
+    clients raise, and our own errors that say so. Other errors of libraries may, too: nobody knows.
+    An error of the code does not.
+    """
     chain = list(_chain(error))
     return any(_is_of_a_network(cause) for cause in chain) or not isinstance(error, _OF_THE_CODE)
 
@@ -97,7 +94,11 @@ class _Room(msgspec.Struct):
 
 
 class Quota:
-    """What one page may still yield."""
+    """What one page may still yield.
+
+    The excess is dropped and counted: no page may fill the queue or the server's memory, or hold up
+    the others.
+    """
 
     def __init__(self, limits: Limits) -> None:
         items, links = limits.max_items_per_page, limits.max_links_per_page

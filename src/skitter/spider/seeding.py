@@ -1,9 +1,4 @@
-"""The seeds of a spider: added once, or again in each round.
-
-Adds a spider's seeds to the frontier.
-
-Rounds: the seeds of a scheduled job are visited again when a round is due.
-"""
+"""The seeds of a spider: added once, or again in each round."""
 
 from __future__ import annotations
 
@@ -52,7 +47,7 @@ async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
 
 
 class Round(NamedTuple):
-    """A round that has started."""
+    """A round that has started: the seeds of a scheduled job are visited again."""
 
     due_ms: int
     seeds: int  # that are to be visited now

@@ -1,12 +1,4 @@
-"""Users' source code: the line that failed, and what a handler is meant to do.
-
-Finds the line of user code that an exception comes from, skipping our own frames.
-
-What the source of a handler shows: whether it is meant to yield items, and what it forgets to.
-
-Only what is certain: a dict, or a call of a class, that is yielded, returned, or left standing
-alone. Without the source, nothing is.
-"""
+"""Users' source code: the line that failed, and what a handler is meant to do."""
 
 from __future__ import annotations
 
@@ -58,8 +50,8 @@ class SourceLine(msgspec.Struct, frozen=True):
 
 
 def source_line(error: BaseException, file: str = "") -> SourceLine | None:
-    """The last line of user code in the traceback; if all code is installed, the last line of
-    `file`, or else the last that is not ours."""
+    """The last line of user code in the traceback, without our own frames; if all code is
+    installed, the last line of `file`, or else the last that is not ours."""
     if isinstance(error, SyntaxError) and error.filename:
         return SourceLine(error.filename, error.lineno or 1, (error.text or "").strip())
     frames = traceback.extract_tb(error.__traceback__)
@@ -140,7 +132,11 @@ def wants_items(spider: Spider) -> bool:
 
 
 def not_yielded(handler: Callable[..., Any] | None) -> SourceLine | None:
-    """The first line whose item or requests go nowhere."""
+    """The first line whose item or requests go nowhere.
+
+    Only what is certain: a dict, or a call of a class, that is yielded, returned, or left standing
+    alone. Without the source, nothing is.
+    """
     function = _function(handler) if handler else None
     if function is None:
         return None

@@ -1,17 +1,17 @@
 """Commands: each parses, calls and renders.
 
-archive     Archives of a crawl: read them, and run handlers on them again
+archive     Archives of a crawl: list, show, get, prune; and handlers run on their pages: replay
 automation  Programs that work with a job: schedule, webhook, token
-check       Account for every URL, and explain one: audit, why
+check       Account for every URL, explain one, and answer probes: audit, why, health
 dead        Dead letters: list, show, retry, drop, export
-jobs        Feeding and watching jobs: push, adopt, rejected
+jobs        What goes into a job, and what it rejects: push, adopt, rejected
 leaving     What leaves a job: pages that are forgotten, and all of it, back to another system
-map         List a site's pages without crawling it: map
+map         List a site's pages without a crawl or a job: map
 metrics     Figures of a crawl: metrics, quality, hosts
 one_page    One page as a worker sees it, without a job
 project     Before a crawl: demo, new, config, plan
 proxies     Proxies: test, stats, bench, forget
-runs        Runs: agent, start, runs
+runs        Runs of spiders that agents offer: agent, start, runs
 server      The embedded server: up, down, doctor
 shell       Look at one page: fetch, shell
 steer       Steering jobs: create, pause, resume, drain, cancel, purge, set, host

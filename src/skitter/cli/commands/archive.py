@@ -1,9 +1,4 @@
-"""Archives of a crawl: read them, and run handlers on them again.
-
-Kept pages: archive list, show, get, prune.
-
-Handlers again, on kept pages: replay; for the rows of the crawl: redo.
-"""
+"""Archives of a crawl: list, show, get, prune; and handlers run on their pages: replay, redo."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Programs that work with a job: schedule, webhook, token.
-
-Schedules: add, list, remove, watch.
-
-Webhooks: add, list, remove.
-
-Tokens of the HTTP API: new, list, revoke.
-"""
+"""Programs that work with a job: schedule, webhook, token."""
 
 from __future__ import annotations
 

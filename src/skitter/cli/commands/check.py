@@ -1,9 +1,4 @@
-"""Account for every URL, and explain one: audit, why.
-
-How politely hosts were crawled: audit --politeness.
-
-Account for every URL, explain one, and answer probes: audit, why, health.
-"""
+"""Account for every URL, explain one, and answer probes: audit, why, health."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Feeding and watching jobs: push, adopt, rejected.
-
-Feeding and watching jobs: push, rejected.
-
-Take over another system's queue: adopt.
-"""
+"""What goes into a job, and what it rejects: push, adopt, rejected."""
 
 from __future__ import annotations
 

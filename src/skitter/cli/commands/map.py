@@ -1,7 +1,6 @@
-"""List a site's pages without crawling it: map.
+"""List a site's pages without a crawl or a job: map.
 
-The pages of a site, found without a crawl or a job: the worker's own attempts at robots.txt,
-sitemaps and feeds, one after the other.
+It reads robots.txt, sitemaps and feeds as a worker does, one after the other.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Figures of a crawl: metrics, quality, hosts.
-
-Counts and timings of a crawl or of users' own code: metrics.
-
-What each handler found, by field and over time: quality.
-
-The slowest hosts of a job, and why: hosts.
-"""
+"""Figures of a crawl: metrics, quality, hosts."""
 
 from __future__ import annotations
 

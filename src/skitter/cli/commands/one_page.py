@@ -1,9 +1,6 @@
 """One page as a worker sees it, without a job.
 
-How commands without a job fetch: like the workers of a crawl.
-
-One page as a worker sees it: the worker's own attempt, with a fetcher that records. Needs no
-job.
+It makes a worker's own attempt, with a fetcher that records.
 """
 
 from __future__ import annotations

@@ -1,13 +1,4 @@
-"""Before a crawl: demo, new, config, plan.
-
-Crawl a bundled site: demo.
-
-Write a new spider: new.
-
-Every setting and its source: config.
-
-What a crawl of a given size takes: plan.
-"""
+"""Before a crawl: demo, new, config, plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: agent, start, runs.
+"""Runs of spiders that agents offer: agent, start, runs.
 
 An agent serves the runs of its list; `start` asks for one; `runs` shows, stops and repeats them.
 """

@@ -1,9 +1,4 @@
-"""The workers of a job: logs, scale, top.
-
-The workers of a job: logs, scale.
-
-A live view of jobs and workers: top.
-"""
+"""The workers of a job: logs, scale, top."""
 
 from __future__ import annotations
 

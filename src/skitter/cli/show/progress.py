@@ -1,9 +1,4 @@
-"""The display of a running crawl, and the report at its end.
-
-The display of a running crawl: one block on a terminal, plain lines elsewhere.
-
-The report at the end of a crawl, for people.
-"""
+"""The display of a running crawl, and the report at its end."""
 
 from __future__ import annotations
 
@@ -49,7 +44,11 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class CrawlDisplay:
-    """`with CrawlDisplay(console) as display: display.show(moment)`"""
+    """One block on a terminal, plain lines elsewhere.
+
+    with CrawlDisplay(console) as display:
+        display.show(moment)
+    """
 
     console: Console
     quiet: bool = False

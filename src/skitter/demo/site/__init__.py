@@ -2,7 +2,7 @@
 
 `python -m skitter.demo.site` opens it at http://localhost:8000/, to look at in a browser.
 
-addresses   One page, many addresses, and who requested which of them
+addresses   The shop's addresses: how links spell them, which are the same page, who requested which
 answers     The shop's answers: the page combined with the behaviour of its path
 behaviour   Which pages misbehave, and how
 catalogue   What the bookshop sells: generated from a seed

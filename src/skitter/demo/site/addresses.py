@@ -1,9 +1,4 @@
-"""One page, many addresses, and who requested which of them.
-
-One page, many addresses: how the shop's links are spelled, and which of them are equivalent.
-
-The access log: who requested what, and when.
-"""
+"""The shop's addresses: how links spell them, which are the same page, who requested which."""
 
 from __future__ import annotations
 

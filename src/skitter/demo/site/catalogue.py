@@ -1,7 +1,4 @@
-"""What the bookshop sells: generated from a seed, the same on every machine and every Python.
-
-The bookshop's vocabulary: what titles, names and descriptions are made of.
-"""
+"""What the bookshop sells: generated from a seed, the same on every machine and every Python."""
 
 from __future__ import annotations
 

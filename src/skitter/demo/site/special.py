@@ -1,13 +1,4 @@
-"""Pages not for everybody: members' editions, signed copies, rare books.
-
-Pages not for everybody: members' editions, behind a login, and signed copies, whose prices only
-a browser shows.
-
-Rare books: a shop next door whose name only proxies can resolve, and which bans one of them.
-
-The bookshop acts as the proxies too: a request in absolute form is answered in the neighbour's
-name. The user name of the request tells the proxies apart.
-"""
+"""Pages not for everybody: members' editions, signed copies, rare books."""
 
 from __future__ import annotations
 
@@ -34,7 +25,10 @@ TOKEN: Final = "f3a9c1"
 
 
 class Members:
-    """Answers below /members/ and /signed/. The cookie is all it knows about a visitor."""
+    """Answers below /members/ and /signed/. The cookie is all it knows about a visitor.
+
+    Members' editions are behind a login; signed copies have prices that only a browser shows.
+    """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._books = catalogue.books[:EDITIONS]
@@ -127,7 +121,11 @@ _HTML: Final = (("Content-Type", "text/html; charset=utf-8"),)
 
 
 class Rare:
-    """Answers in the neighbour's name."""
+    """A shop next door whose name only proxies can resolve, and which bans one of them.
+
+    The bookshop acts as the proxies too: a request in absolute form is answered in the neighbour's
+    name. The user name of the request tells the proxies apart.
+    """
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._books = catalogue.books[:BOOKS]

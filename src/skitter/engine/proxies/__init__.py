@@ -2,6 +2,6 @@
 
 bandit     Routes: which one to take to a domain, and what to send by it
 routed     A fetcher that sends each request by a route, which its callers need not know
-selection  The worker's choice of routes, and what it knows about them
+selection  The worker's choice of routes, by what the fleet has learned
 table      How routes do: in the fleet's crawls, and in a test of all
 """

@@ -1,12 +1,10 @@
 """Routes: which one to take to a domain, and what to send by it.
 
-Which route to take to a domain: discounted Thompson sampling. Pure; chance is an argument.
-
-For each domain and route the fleet counts good pages and bans. Counts decay by 0.995 with each
-request to the domain and by half every hour, and keep only about the last 30 pages of a route. A
-choice draws a success rate for each route from what is known about it, so a route is tried as often
-as it may be the best. One about which little is known any more is tried again: that is how a
-recovered route is found.
+The choice is discounted Thompson sampling; chance is an argument. For each domain and route the
+fleet counts good pages and bans. Counts decay by 0.995 with each request to the domain and by half
+every hour, and keep only about the last 30 pages of a route. A choice draws a success rate for each
+route from what is known about it, so a route is tried as often as it may be the best. One about
+which little is known any more is tried again: that is how a recovered route is found.
 
 By the rates drawn, the choice is
 
@@ -17,10 +15,6 @@ By the rates drawn, the choice is
 Each second of waiting adds a little to the price, so that the faster of two equals wins.
 
 Discounted Thompson sampling: Qi et al. 2023. "Good enough, then cheapest": Sinha et al. 2021.
-
-A route ready for use: the gateway's URL for a country and session, or the API's URL for a page.
-
-Secrets are kept here, in the worker's memory, and nowhere else.
 """
 
 from __future__ import annotations
@@ -156,7 +150,10 @@ _FIELD: Final = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """A route and its secret."""
+    """A route ready for use: the gateway's URL for a country and session, or the API's for a page.
+
+    Its secret is kept here, in the worker's memory, and nowhere else.
+    """
 
     route: Route
     secret: str = field(default="", repr=False)

@@ -1,9 +1,4 @@
-"""The worker's choice of routes, and what it knows about them.
-
-The worker's copy of what the fleet knows about routes, and what it has yet to report.
-
-Chooses the route of a request, per registrable domain, by what the fleet has learned.
-"""
+"""The worker's choice of routes, by what the fleet has learned."""
 
 from __future__ import annotations
 
@@ -46,7 +41,8 @@ LONGEST_PAUSE_S: Final = 5.0
 
 @dataclass(slots=True)
 class Ledger:
-    """Use it as `async with`: it reports to the fleet in batches how requests went."""
+    """The worker's copy of what the fleet knows about routes, and what it has yet to report. Use it
+    as `async with`: it reports in batches."""
 
     fleet: FleetRoutes
     log: Callable[[str, str], None]  # level, text
@@ -197,7 +193,7 @@ class RoutedRequest:
 
 @dataclass(slots=True)
 class Routes:
-    """The routes of one worker."""
+    """Chooses the route of a request, per registrable domain."""
 
     exits: dict[str, Exit]
     ledger: Ledger

@@ -1,9 +1,4 @@
-"""How routes do: in the fleet's crawls, and in a test of all.
-
-How routes did, per domain and in total, for `skitter proxy stats` and the HTTP API.
-
-All routes on the same URLs: what each brings, how fast, and for how much.
-"""
+"""How routes do: in the fleet's crawls, and in a test of all."""
 
 from __future__ import annotations
 
@@ -48,7 +43,8 @@ class RouteRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def route_rows(server: Server, domain: str | None = None) -> list[RouteRow]:
-    """A row per proxy, and one per domain and proxy; for one `domain`, only the latter."""
+    """A row per proxy, and one per domain and proxy, for `skitter proxy stats` and the HTTP API;
+    for one `domain`, only the latter."""
     fleet = FleetRoutes.on(server)
     known = await fleet.settle()
     totals = {} if domain else known.routes
@@ -121,7 +117,8 @@ class Tried:
 
 
 async def try_route(fetcher: RoutedFetcher, route: str, urls: Iterable[str]) -> Tried:
-    """Fetch each URL once, one after the other, by this route only."""
+    """Fetch each URL once, one after the other, by this route only: what it brings, how fast, for
+    how much."""
     routes, tried = fetcher.routes, Tried(route)
     only = replace(fetcher, routes=replace(routes, exits={route: routes.exits[route]}))
     for url in urls:

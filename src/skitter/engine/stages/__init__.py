@@ -3,13 +3,13 @@
 allowed     Whether a page may be fetched: by the patterns of the job, and by robots.txt
 archive     What a crawl keeps of its pages, and what a replay has not
 directives  What pages ask of robots, and which of it this crawl obeys
-download    The download that a visit is; None: it visits a page
+download    Files that a visit downloads: streamed to disk, each content once
 fetch       Who fetches a page, and the request
 handler     What the spider finds on a page, and which of its links are new
 judge       What becomes of a response, and how it is counted
 logins      Sessions of requests, and logging them in: one worker does it, others wait
 on_error    What happens with failed attempts: the user's hooks are called, and some pages are kept
-recall      Answers with what the archive has, to a page that is handled again or for the cache
+recall      Pages from the archive, for those that are handled again and for the cache
 revisits    Revisits: a page is fetched again, with its ETag and date, and handled if it changed
 stage       Stage: one step of the way of a page
 traps       Traps: budgets of URL shapes, and whether a page says something new

@@ -1,3 +1,5 @@
+"""Files that a visit downloads: streamed to disk, each content once."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Pages from the archive, for those that are handled again and for the cache."""
+
 from __future__ import annotations
 
 from importlib.util import find_spec

@@ -1,17 +1,4 @@
-"""Traps: budgets of URL shapes, and whether a page says something new.
-
-News: whether a page says something that no page of its host has said lately.
-
-What names a page is news by itself: title, main heading, the texts of its pictures, the digest of a
-file. Numbers in names are not: every month of a calendar has one. Of its text and of the numbers in
-its tables, a part must be new.
-
-Traps: how a worker keeps to the budgets of URL shapes, and reports what a page was worth.
-
-A page is worth something if it brought items or news, and if it shows that its site has an end: it
-leads to no new page, or refers to one that other pages led to. In a maze, which is generated on
-request, all links are new or lead back. Seeds are exempt: somebody asked for them.
-"""
+"""Traps: budgets of URL shapes, and whether a page says something new."""
 
 from __future__ import annotations
 
@@ -52,7 +39,13 @@ _DIGIT = re.compile(r"\d")
 
 @dataclass(slots=True)
 class News:
-    """Remembers names and three-word phrases of recent pages: from 50,000 to 100,000 of them."""
+    """Whether a page says something that no page of its host has said lately.
+
+    It remembers names and three-word phrases of recent pages, from 50,000 to 100,000 of them. What
+    names a page is news by itself: title, main heading, the texts of its pictures, the digest of a
+    file. Numbers in names are not: every month of a calendar has one. Of its text and of the
+    numbers in its tables, a part must be new.
+    """
 
     _recent: set[int] = field(default_factory=set)
     _older: set[int] = field(default_factory=set)
@@ -129,7 +122,12 @@ MAX_LINKS, MAX_REFERRED = 1000, 50_000
 
 @dataclass(slots=True)
 class Traps(Stage):
-    """Holds URLs whose shape has spent its budget; reports what a page was worth."""
+    """Holds URLs whose shape has spent its budget; reports what a page was worth.
+
+    A page is worth something if it brought items or news, and if it shows that its site has an end:
+    it leads to no new page, or refers to one that other pages led to. In a maze, which is generated
+    on request, all links are new or lead back. Seeds are exempt: somebody asked for them.
+    """
 
     needs: ClassVar[str] = "a job"
 

@@ -1,15 +1,7 @@
 """Renders pages in a browser, with the cookies of their sessions.
 
-Copies the cookies of a session into a browser, and back.
-
-They come back as Set-Cookie lines of the response, whether a server or a script set them, and are
-subject to the same rules. Those of other hosts stay in the browser.
-
-Renders pages: one browser per process, started on the first page; a context per session.
-
-A long-lived browser leaks, so each part is replaced: a context after some pages or minutes, the
-browser after more of them or when it uses too much memory. Pages in flight finish first; new ones
-start in the replacement.
+Cookies come back as Set-Cookie lines of the response, whether a server or a script set them, and
+are subject to the same rules. Those of other hosts stay in the browser.
 """
 
 from __future__ import annotations
@@ -130,7 +122,14 @@ def _jar() -> Jar | None:
 
 
 class BrowserRenderer:
-    """Use it as `async with BrowserRenderer(options) as renderer`."""
+    """One browser per process, started on the first page; a context per session.
+
+        async with BrowserRenderer(options) as renderer: ...
+
+    A long-lived browser leaks, so each part is replaced: a context after some pages or minutes, the
+    browser after more of them or when it uses too much memory. Pages in flight finish first; new
+    ones start in the replacement.
+    """
 
     def __init__(
         self,

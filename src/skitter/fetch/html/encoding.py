@@ -1,15 +1,6 @@
 """Text and bytes, as browsers convert them.
 
-Decodes the bytes of a page as browsers do.
-
-The encoding is, in this order (WHATWG HTML 13.2.3, Encoding 6): a byte order mark, the charset of
-Content-Type, a declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8, windows-1252.
 Labels come from `webencodings`, the table of the standard (latin1 means windows-1252, and so on).
-
-The query of a link, and the text of a form, as the bytes that a browser would send.
-
-URL 4.4 (query state) and 1.3 (percent-encode after encoding): the path of a link is always UTF-8,
-its query has the encoding of the page; characters it lacks become `&#number;`.
 """
 
 from __future__ import annotations
@@ -49,7 +40,12 @@ _WINDOWS_1252: Final = {
 
 
 def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
-    """The text, without its byte order mark, and the standard name of its encoding."""
+    """The text, without its byte order mark, and the standard name of its encoding.
+
+    The encoding is, in this order (WHATWG HTML 13.2.3, Encoding 6): a byte order mark, the charset
+    of Content-Type, a declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8,
+    windows-1252.
+    """
     for mark, name in _MARKS:
         if body.startswith(mark):
             return _decode(body[len(mark) :], name), name
@@ -161,7 +157,11 @@ _NUMBER: Final = "%26%23{}%3B"  # &#number;
 
 
 def encode_query(link: str, encoding: str) -> str:
-    """The link, with its query encoded to ASCII. `encoding`: as `decode` names it."""
+    """The link, with its query encoded to ASCII. `encoding`: as `decode` names it.
+
+    URL 4.4 (query state) and 1.3 (percent-encode after encoding): the path of a link is always
+    UTF-8, its query has the encoding of the page; characters it lacks become `&#number;`.
+    """
     if encoding in _AS_UTF8 or link.isascii() or len(link) > MAX_URL_BYTES:
         return link  # too long to be a link at all: 2 MB of it took minutes
     link = link.strip(_TRIMMED).translate(_REMOVED)

@@ -1,31 +1,17 @@
 """HTML becomes a tree, unless it would block the parser.
 
-HTML becomes a tree. All of it is parsed here, except by the helper that tries pages first.
-
-Without lexbor's events, by which it imitates what a browser does to a document afterwards. Pages
-are scraped as they were sent, and the events have a bug (in selectolax 1.0.2): for an <option
-selected> inside <svg> or <math> they set a field that only HTML's own <option> has, and so write
-past the end of the element. A page could spoil the memory of its worker.
-
-Pages that would block the parser: for some of what HTML allows, its time is quadratic.
-
-Measured on lexbor, while the event loop stands still: 100,000 nested <div>, 500 KB, 30 s; 200 KB of
-attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million elements and a
-gigabyte; 98 KB of <b> with 100 attributes each, then <p>x, which repeats them all, 4 GB. HTML has
-too many such cases to list, so a page is *plain* if it is certain to be cheap, as nearly all are;
-any other is tried first by `skitter.fetch.html.markup`, within limits.
+For some of what HTML allows, the parser's time is quadratic. Measured on lexbor, while the event
+loop stands still: 100,000 nested <div>, 500 KB, 30 s; 200 KB of attributes on one element, 1.5 s;
+50 KB of unclosed <p><font color=...>, 3 million elements and a gigabyte; 98 KB of <b> with 100
+attributes each, then <p>x, which repeats them all, 4 GB. HTML has too many such cases to list, so a
+page is *plain* if it is certain to be cheap, as nearly all are; any other is tried first in another
+process, which may die in the attempt.
 
 Certain means: it is small; or it has few tags, all of which can be read in one way only, with few
 attributes, and little formatting that the parser might repeat in whatever follows. The names of
 elements and rules are those of HTML 13.2.6. Other costs of lexbor: the value of an attribute is
 copied with its element; text that grows behind a tag that is ignored is copied each time; and the
 names of attributes and elements are in a table of 128 lists.
-
-Try to parse a page in another process, which may die in the attempt.
-
-Each process has one small helper, a separate program (parser.py). Not a fork: a worker has threads,
-signal handlers and connections that a fork would share; it could wait forever for a lock that one
-of the threads held, and a Ctrl-C that reaches it would count twice here.
 """
 
 from __future__ import annotations
@@ -57,7 +43,13 @@ _OPTIONS: Final = int(LexborDocumentOptions.WO_EVENTS)
 
 
 def parse_html(markup: str | bytes) -> LexborHTMLParser:
-    """Its tree. Bytes are UTF-8. That it is cheap to parse was checked before, see below."""
+    """Its tree. Bytes are UTF-8. That it is cheap to parse was checked before.
+
+    Without lexbor's events, by which it imitates what a browser does to a document afterwards.
+    Pages are scraped as they were sent, and the events have a bug (in selectolax 1.0.2): for an
+    <option selected> inside <svg> or <math> they set a field that only HTML's own <option> has, and
+    so write past the end of the element. A page could spoil the memory of its worker.
+    """
     if isinstance(markup, str):
         markup = markup.encode(errors="replace")
     return LexborHTMLParser(markup, options=_OPTIONS)
@@ -193,6 +185,13 @@ def thread() -> ThreadPoolExecutor:
 
 @dataclass(slots=True)
 class _Helper:
+    """The helper of this process, which tries pages: a separate program (parser.py).
+
+    Not a fork: a worker has threads, signal handlers and connections that a fork would share; it
+    could wait forever for a lock that one of the threads held, and a Ctrl-C that reaches it would
+    count twice here.
+    """
+
     thread: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="skitter-trial")
     )

@@ -2,7 +2,7 @@
 
 aiohttp_client  The client on `aiohttp`, and the decompression that it lacks
 aiohttp_dial    How aiohttp gets its connections: we dial
-exchange        One call of an HTTP client: what is asked, by which proxy, and when to ask again
+exchange        One call of an HTTP client: what it is asked, and what every client must obey
 fetcher         One request, one exchange: the `Fetcher` protocol and our own fetchers
 guard           Whom a crawler may connect to: addresses, their names, and their credentials
 upstream        Opens a connection, directly or through an upstream proxy

@@ -1,12 +1,7 @@
 """The client on `aiohttp`, and the decompression that it lacks.
 
-Decompresses bodies as they arrive, and counts them, for a client that does not.
-
-aiohttp's own decompression takes a truncated gzip for a whole page.
-
-The client on `aiohttp`: no HTTP/2, more CPU time, and nothing in common with wreq.
-
-It exists so that one young library is not a single point of failure (docs/adr/0033).
+It has no HTTP/2, takes more CPU time, and has nothing in common with wreq: it exists so that one
+young library is not a single point of failure (docs/adr/0033).
 """
 
 from __future__ import annotations
@@ -49,7 +44,8 @@ class BadPacking(ValueError):
 
 
 class Unpacker(Protocol):
-    """Decompresses one body."""
+    """Decompresses one body as it arrives. aiohttp's own decompression takes a truncated gzip for a
+    whole page."""
 
     def feed(self, data: bytes, max_bytes: int) -> bytes:
         """Returns at most a block more than `max_bytes`. Raises BadPacking."""

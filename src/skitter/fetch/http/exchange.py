@@ -1,25 +1,7 @@
-"""One call of an HTTP client: what is asked, by which proxy, and when to ask again.
+"""One call of an HTTP client: what it is asked, and what every client must obey.
 
-What a client is asked to do, and what every client must obey.
-
-A `Client` makes one exchange. Everything that concerns safety is decided before: the spelling of
-the URL, the addresses that may be dialled, the headers, the limits.
-
-Fetching through a proxy: its URL, whose fault a failure is, and what the guard still refuses.
-
-The proxy resolves the name of a page (also with SOCKS5), so we cannot see what it dials. Still
-refused are addresses in the URL that are not public, and names that do not resolve to public
-addresses here, in case the proxy is in our network. The proxy itself, named by the operator, may be
-anywhere.
-
-A client per name, which dials only the addresses that were checked.
-
-Neither library offers more than this: a client made with the addresses of a name does not look it
-up. A name that changes its address between the check and the connection (DNS rebinding) gains
-nothing. The URL keeps the name, for TLS and the Host header. A client costs 0.06 ms and 50 KB. One
-whose addresses are replaced is closed when its requests in flight are done.
-
-How long a server asks us to wait.
+Everything that concerns safety is decided before the call: the spelling of the URL, the addresses
+that may be dialled, the headers, the limits.
 """
 
 from __future__ import annotations
@@ -153,8 +135,13 @@ def rejected(url: str, proxy: str) -> ProxyFault:
 
 
 async def check_target(guard: Guard, resolver: Resolver, url: str, whom: Authority) -> None:
-    """Refuse a name whose addresses are not public as seen from here; one that we cannot resolve is
-    left to the proxy."""
+    """Refuse a name whose addresses are not public as seen from here.
+
+    A proxy resolves the name of a page (also with SOCKS5), so we cannot see what it dials. Still
+    refused are addresses in the URL that are not public, and names that do not resolve to public
+    addresses here, in case the proxy is in our network. A name that we cannot resolve is left to
+    the proxy. The proxy itself, named by the operator, may be anywhere.
+    """
     for address in await resolver.attempt(whom.name):
         guard.check_address(url, address)
 
@@ -180,7 +167,12 @@ class Dialer(Generic[C]):
 
 @dataclass(slots=True)
 class Clients(Generic[C]):
-    """The clients of one fetcher, the most recently used last.
+    """The clients of one fetcher, a client per name; the most recently used last.
+
+    Neither library offers more than this: a client made with the addresses of a name does not look
+    it up. A name that changes its address between the check and the connection (DNS rebinding)
+    gains nothing. The URL keeps the name, for TLS and the Host header. A client costs 0.06 ms and
+    50 KB. One whose addresses are replaced is closed when its requests in flight are done.
 
     `make`: a client for a name and its addresses, or for a proxy. `end`: closes an idle one.
     """

@@ -1,9 +1,4 @@
-"""One request, one exchange: the `Fetcher` protocol and our own fetchers.
-
-One request, one exchange: the `Fetcher` protocol, and what all HTTP clients have in common.
-
-A fetcher that serves pages from a dict, for tests of spiders and of Skitter.
-"""
+"""One request, one exchange: the `Fetcher` protocol and our own fetchers."""
 
 from __future__ import annotations
 
@@ -212,7 +207,7 @@ _MISSING: Final = b"<title>404 Not Found</title>"
 
 
 class StaticFetcher:
-    """Answers from `pages` and remembers the requests.
+    """Answers from `pages` and remembers the requests: for tests of spiders and of Skitter.
 
     A page is its HTML, a whole Response, or an error to raise; any other URL is a 404.
     """

@@ -1,19 +1,7 @@
 """Whom a crawler may connect to: addresses, their names, and their credentials.
 
-Server-side request forgery (SSRF): addresses that a crawler must not connect to.
-
 Links, redirects and DNS records are written by strangers and can point into the crawler's own
-network. `Guard` refuses such addresses unless the operator named the host. It is pure; the client
-asks it about the URL before sending anything, and about every address the name resolves to, and
-dials only those (exchange.py).
-
-Which hosts get an Authorization header: those the operator named, and no other origin.
-
-It is chosen by the target of each request, so that a redirect cannot take it elsewhere.
-
-Looks up names, so that clients dial the very addresses that the guard checked.
-
-wreq would resolve names itself, to unchecked addresses. It gets ours instead (exchange.py).
+network: server-side request forgery (SSRF).
 """
 
 from __future__ import annotations
@@ -99,7 +87,10 @@ class Authority(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Refuses addresses that are not public, except on hosts that the operator allowed.
+    """Refuses addresses that are not public, except on hosts that the operator allowed. Pure.
+
+    A client asks it about the URL before sending anything, and about every address the name
+    resolves to, and dials only those (exchange.py).
 
     `allowed_hosts`: names with a port (only that one) or without (every port).
     """
@@ -232,7 +223,10 @@ _LOG: Final = logging.getLogger("skitter.fetch")
 
 
 class Credentials:
-    """The headers by origin."""
+    """Authorization headers by origin: for those the operator named, and no other.
+
+    The target of each request chooses, so that a redirect cannot take a header elsewhere.
+    """
 
     def __init__(self, options: FetchOptions) -> None:
         self._headers: dict[str, str] = {}
@@ -278,7 +272,11 @@ THREADS: Final = 64  # getaddrinfo blocks, for 10 s and more on a dead name serv
 
 
 class Resolver:
-    """Addresses of names, kept for a minute."""
+    """Addresses of names, kept for a minute: clients dial the very addresses that the guard
+    checked.
+
+    wreq would resolve names itself, to unchecked addresses. It gets ours instead (exchange.py).
+    """
 
     def __init__(
         self,

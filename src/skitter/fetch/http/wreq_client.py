@@ -1,12 +1,6 @@
 """The client on `wreq`, and what its errors mean.
 
-What wreq's errors mean to us.
-
-wreq has a class for each stage; the cause is only in the message, the `Debug` form of a Rust error.
-So a failure is recognized by its class and by words of that message, in one table; the tests
-provoke each on a real socket, and would notice if a release changed the words.
-
-The client on `wreq`, the default: HTTP/2, and a third of the CPU time of others.
+It is the default: HTTP/2, and a third of the CPU time of others.
 """
 
 from __future__ import annotations
@@ -109,7 +103,12 @@ _PROXY_CAUSES: Final = (
 
 
 def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptions) -> FetchError:
-    """Our error for one of wreq's, with a useful reason."""
+    """Our error for one of wreq's, with a useful reason.
+
+    wreq has a class for each stage; the cause is only in the message, the `Debug` form of a Rust
+    error. So a failure is recognized by its class and by words of that message, in one table; the
+    tests provoke each on a real socket, and would notice if a release changed the words.
+    """
     text = str(error)
     if "TimedOut" in text or isinstance(error, wreq_errors.TimeoutError):
         return FetchTimeout(url, _what_was_slow(error, elapsed_s, options))

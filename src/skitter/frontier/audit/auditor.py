@@ -1,9 +1,5 @@
 """The audit: accounts for every URL, and for every key.
 
-Checks the keys of a job: each must be known, of the right type, and have an owner.
-
-The audit: accounts for every URL, and checks the structures against each other.
-
 It works on a live crawl: scripts read the facts of each subject at one moment, in steps that hold
 the server for a few milliseconds. Sums over a whole shard are compared at one moment if the shard
 is small enough, and else in steps, which proves something only if nothing changed meanwhile. The

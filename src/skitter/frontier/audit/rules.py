@@ -1,9 +1,4 @@
-"""Invariants of a job, and the result of checking them.
-
-The result of an audit: problems, and what it could not check.
-
-Invariants of a job. Pure: each rule takes facts of one moment and says what is wrong.
-"""
+"""The invariants of a job: each rule takes facts of one moment and says what is wrong. Pure."""
 
 from __future__ import annotations
 

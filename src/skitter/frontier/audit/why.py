@@ -1,10 +1,4 @@
-"""Why a URL is where it is.
-
-Links beyond max_depth. The frontier refuses them, but the pages they were found on keep them,
-so looking for one means scanning those pages, in small steps.
-
-Why a URL is where it is: what the frontier knows about one page.
-"""
+"""Why a URL is where it is: what the frontier knows about one page."""
 
 from __future__ import annotations
 
@@ -55,7 +49,11 @@ class Beyond(NamedTuple):
 
 
 async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
-    """Find a link to this request on the pages whose links were not all added."""
+    """Find a link beyond max_depth on the pages whose links were not all added.
+
+    The frontier refuses such links, but the pages they were found on keep them: it scans those
+    pages, in small steps.
+    """
     passed: set[str] = set()  # pages of a site share most of their links
     for shard in frontier.shards:
         async for links in _reopenable_links(shard):

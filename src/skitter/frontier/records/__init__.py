@@ -1,11 +1,11 @@
-"""Operations on a job for operators and supervisors: control, workers, items, dead letters.
+"""What a job keeps beside its URLs, for operators, supervisors and other engines.
 
 agents      Agents: which of them are there, and which spiders they have
 archived    What a crawl keeps beside its rows: lines for the index of the archive
 drivers     State that other engines, Celery and Scrapy, keep on the server
-exposition  The metrics of all jobs, for Prometheus
+exposition  The metrics of all jobs, in Prometheus's text format
 failed      Pages that failed: the first of each kind, for whoever repairs the spider
-health      What an operator should know besides numbers: item quality, handlers, warnings
+health      What an operator should know about a job besides its numbers
 metrics     The metrics of a job on the server: sent in one round trip, read as a chart or a table
 operators   What operators leave on the server: tokens, actions, webhooks
 own         Users' own metrics: until they are sent, and on the server

@@ -1,18 +1,4 @@
-"""State that other engines, Celery and Scrapy, keep on the server.
-
-State that pumps of another engine, such as Celery, keep on the server.
-
-An engine may lose a message, or deliver it twice or much later. So each message to a pump carries
-a permit, and the server knows which permits are valid: a pump without a valid one stops, and a
-permit that is not renewed is replaced.
-
-A job's callback: it runs once when the job is finished, even if processes die.
-
-Checking that the job is finished and claiming the callback is one step on the server. Only the
-process that still holds the claim may store the result, so everyone sees the same one.
-
-State of a Scrapy job: what it took over from scrapy-redis, and its run number.
-"""
+"""State that other engines, Celery and Scrapy, keep on the server."""
 
 from __future__ import annotations
 
@@ -90,7 +76,12 @@ def lane_of(permit: str) -> Lane:
 async def issue_permits(
     frontier: Frontier, wanted: int, *, ttl_s: float, lane: Lane = ""
 ) -> list[str]:
-    """Issue the permits that are missing in that lane, and void those beyond `wanted`."""
+    """Issue the permits that are missing in that lane, and void those beyond `wanted`.
+
+    An engine may lose a message, or deliver it twice or much later. So each message to a pump
+    carries a permit, and the server knows which permits are valid: a pump without a valid one
+    stops, and a permit that is not renewed is replaced.
+    """
     prefix = f"{lane}-" if lane else ""
     fresh = [prefix + secrets.token_hex(6) for _ in range(wanted)]
     issued = await frontier.home.issue_permits(fresh, wanted=wanted, ttl_ms=ms(ttl_s), lane=lane)
@@ -138,9 +129,12 @@ class Claimed(NamedTuple):
 
 
 async def claim_callback(frontier: Frontier, claim: str, *, ttl_s: float) -> Claimed:
-    """Claim the callback for `ttl_s`, or extend an earlier claim of the same name.
+    """Claim the job's callback for `ttl_s`, or extend an earlier claim of the same name.
 
-    Only the first shard is checked: with several, look at `stats` first.
+    It runs once when the job is finished, even if processes die. Checking that the job is finished
+    and claiming the callback is one step on the server. Only the process that still holds the claim
+    may store the result, so everyone sees the same one. Only the first shard is checked: with
+    several, look at `stats` first.
     """
     turn, value = await frontier.home.claim_callback(claim=claim, ttl_ms=ms(ttl_s))
     return Claimed(Turn(turn.decode()), value)

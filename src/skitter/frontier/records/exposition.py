@@ -1,9 +1,4 @@
-"""The metrics of all jobs, for Prometheus.
-
-Prometheus's text format: metrics become families, families become text. Pure.
-
-The metrics of all jobs in the Prometheus format.
-"""
+"""The metrics of all jobs, in Prometheus's text format."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""What an operator should know besides numbers: item quality, handlers, warnings.
-
-What handlers found, in windows that widen with age.
-
-What handlers did, counted by the fleet: their pages, what they yielded, selectors that matched.
-
-A count is named by what, handler, and perhaps a selector: "pages book", "found listing .next a".
-
-What an operator should know about a job besides its numbers.
-"""
+"""What an operator should know about a job besides its numbers."""
 
 from __future__ import annotations
 
@@ -48,7 +39,8 @@ LONGEST_NAME = 60
 
 
 class Observed(NamedTuple):
-    """What one worker recently saw of one handler."""
+    """What one worker recently saw of one handler: the server keeps it in windows that widen with
+    age."""
 
     handler: str
     pages: int
@@ -146,6 +138,8 @@ _OF_SELECTORS: Final = ("tried ", "found ")
 
 
 async def count_handled(frontier: Frontier, counts: Mapping[str, int]) -> None:
+    """Add to the counts of the fleet, each named by what, handler, and perhaps a selector: "pages
+    book", "found listing .next a"."""
     selectors = [one for one in counts.items() if one[0].startswith(_OF_SELECTORS)]
     handlers = [one for one in counts.items() if not one[0].startswith(_OF_SELECTORS)]
     for rows, keep in ((handlers, KEEP), (selectors, KEEP_SELECTORS)):

@@ -1,15 +1,4 @@
-"""What operators leave on the server: tokens, actions, webhooks.
-
-Tokens of the HTTP API and their scopes. The server stores only their hashes.
-
-Browser sessions that were logged out before they expired.
-
-The action log: every change an operator makes, from the command line or over HTTP.
-
-There is one log per server, so it still shows who purged a job.
-
-Webhooks of a job: where messages go, about what, and which are not delivered yet.
-"""
+"""What operators leave on the server: tokens, actions, webhooks."""
 
 from __future__ import annotations
 
@@ -142,7 +131,7 @@ MAX_LOGOUTS = 10_000
 
 
 async def note_logout(server: Server, session: str, *, until: int, now: int) -> None:
-    """Record a logout, for as long as the session would have lasted."""
+    """Record the logout of a browser, for as long as its session would have lasted."""
     await server.command("ZADD", LOGOUTS, until, session)
     await server.command("ZREMRANGEBYSCORE", LOGOUTS, "-inf", now)
     await server.command("ZREMRANGEBYRANK", LOGOUTS, 0, -MAX_LOGOUTS - 1)
@@ -188,7 +177,8 @@ def this_user() -> str:
 
 
 async def note_action(server: Server, who: str, action: NewAction) -> None:
-    """Add a line. If the reply gets lost, the line may be added twice."""
+    """Add a line to the action log: one per server, so it still shows who purged a job. If the
+    reply gets lost, the line may be added twice."""
     said = {"who": who, **action._asdict()}
     fields = [part for name, text in said.items() for part in (name, _short(text))]
     await server.command("XADD", ACTIONS, "MAXLEN", "~", ACTIONS_KEPT, "*", *fields)
@@ -236,7 +226,7 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """Where messages go, and about what."""
+    """Where messages about a job go, and about what."""
 
     id: str
     url: str

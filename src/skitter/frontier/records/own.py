@@ -1,9 +1,4 @@
-"""Users' own metrics: until they are sent, and on the server.
-
-Users' own metrics until they are sent.
-
-Users' own metrics on the server: by day, for the whole cluster, independent of jobs.
-"""
+"""Users' own metrics: until they are sent, and on the server."""
 
 from __future__ import annotations
 
@@ -36,6 +31,8 @@ Row = tuple[str, str]
 
 @dataclass(slots=True)
 class OwnBatch:
+    """What a process counted and timed, until it is sent."""
+
     counts: dict[Row, float] = field(default_factory=dict)
     timings: dict[str, Histogram] = field(default_factory=dict)
     records: int = 0
@@ -89,7 +86,8 @@ _KEEP_S: Final = (DAYS + 1) * DAY_S
 
 @dataclass(slots=True)
 class OwnMetrics:
-    """Users' own metrics, for one client."""
+    """Users' own metrics on the server, for one client: by day, for the whole cluster, independent
+    of jobs."""
 
     shard: Shard
 

@@ -1,11 +1,4 @@
-"""The hosts of a job: clocks they share, and when the slowest of them will be done.
-
-Clocks shared by several hosts or jobs. They belong to no job, and expire when unused.
-
-When a crawl will be done: each host has its own pace, so the slowest one decides.
-
-The hosts of a job: their delays, and the reasons for them.
-"""
+"""The hosts of a job: their delays, clocks they share, and when the slowest will be done."""
 
 from __future__ import annotations
 
@@ -56,8 +49,12 @@ class InFlightPlace(NamedTuple):
 async def take_turn(
     frontier: Frontier, clock: str, place: InFlightPlace | None = None, **wanted: float
 ) -> Turn:
-    """Ask a clock for a moment, and for a place among those in flight. `delay_s`: after the last
-    moment granted; `max_wait_s`: not longer; `moment_ms`: an earlier grant, if still unused."""
+    """Ask a clock for a moment, and for a place among those in flight.
+
+    A clock is shared by several hosts or jobs: it belongs to no job, and expires when unused.
+    `delay_s`: after the last moment granted; `max_wait_s`: not longer; `moment_ms`: an earlier
+    grant, if still unused.
+    """
     name, limit = place or ("", -1)
     return await _call(
         frontier,
@@ -119,7 +116,10 @@ class Survey(NamedTuple):
 
 async def survey_hosts(frontier: Frontier, options: JobOptions | None = None) -> Survey:
     """The host whose queue takes longest at its delay, and the request that has waited longest.
-    `options`: as if the job had these."""
+
+    Each host has its own pace, so the slowest one decides when a crawl will be done. `options`: as
+    if the job had these.
+    """
     options = options or frontier.options
     found = [await _survey_shard(frontier, shard, options) for shard in frontier.shards]
     bounds = [one.bound for one in found if one.bound and one.bound.seconds > 0]

@@ -1,15 +1,5 @@
 """What the fleet has learned about pages: outcomes, robots.txt, rendering, traps.
 
-The outcome of finished pages: a line each, for the newest pages of each shard.
-
-robots.txt, fetched once per host for the whole fleet and stored until it expires.
-
-Which shapes of URLs need a browser: counts by the whole fleet of pages that were tried.
-
-Traps: each shape of URLs has a budget, which decides whether a lease may be fetched.
-
-Pages for a handler that no worker has are held among them, until a worker has it.
-
 docs/howto/traps.md is for users; docs/adr/0051-urls-beyond-the-budget-come-last.md explains why.
 """
 
@@ -38,7 +28,7 @@ NOTHING = "-"
 
 
 class DonePage(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one page."""
+    """The outcome of one page: kept for the newest pages of each shard."""
 
     at: float  # seconds since the epoch, by the server's clock
     worker: str
@@ -147,7 +137,8 @@ FEW, USUAL = 3, 4
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How many pages of a shape had which outcome; counts are halved now and then."""
+    """Which pages of a shape of URLs need a browser: how many had which outcome; counts are halved
+    now and then."""
 
     plain: int = 0
     browser: int = 0
@@ -183,7 +174,7 @@ MAX_NAMED = 1000  # shapes in a report
 
 
 class Permit(NamedTuple):
-    """The frontier's decision about one lease."""
+    """The frontier's decision about one lease: each shape of URLs has a budget."""
 
     is_ours: bool  # it may be fetched; else it is held, or lost
     ahead: int  # further pages of its shape that may be fetched without asking
@@ -262,7 +253,8 @@ def handler_number(name: str) -> int:
 
 
 async def hold_unhandled(frontier: Frontier, leases: Sequence[Lease]) -> None:
-    """End the leases: their requests wait until a worker has their handlers."""
+    """End the leases: their requests wait, among those in traps, until a worker has their
+    handlers."""
     await ask_permits(
         frontier, [(lease, handler_number(lease.request.handler or "")) for lease in leases]
     )

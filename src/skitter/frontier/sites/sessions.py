@@ -1,12 +1,4 @@
-"""Sessions of sites, and routes to them: what the fleet shares.
-
-Opening sessions on the server, and logging them in. What attempts learn about them is sent when
-their leases end (`SessionNews`).
-
-What the fleet knows about routes: places on limited ones, counts, and results.
-
-It belongs to no job: all crawls share what each has spent and learned.
-"""
+"""Sessions of sites, and routes to them: what the fleet shares."""
 
 from __future__ import annotations
 
@@ -120,7 +112,8 @@ class Claimed(NamedTuple):
 async def open_sessions(
     frontier: Frontier, wanted: Sequence[Wanted], limits: SessionPool
 ) -> list[Opened]:
-    """Open a session for each, in order, with one call per shard."""
+    """Open a session for each, in order, with one call per shard. What attempts learn about them is
+    sent when their leases end (`SessionNews`)."""
     by_shard: dict[int, list[int]] = {}
     for i, one in enumerate(wanted):
         by_shard.setdefault(frontier.shard_for(one.host).keys.shard, []).append(i)
@@ -247,7 +240,10 @@ class Known:
 
 @dataclass(slots=True)
 class FleetRoutes:
-    """The routes of a server, for one client."""
+    """The routes of a server, for one client: places on limited ones, counts, and results.
+
+    They belong to no job: all crawls share what each has spent and learned.
+    """
 
     shard: Shard
 

@@ -2,7 +2,7 @@
 
 blocking      The blocking client: redis-py's
 connection    Connect to the server, repeat calls whose reply was lost
-endpoints     Who talks to which server: its address, and the names of our processes on it
+endpoints     Server URLs: the schemes we support; and the names of our processes on the server
 failures      Failures of the server or the connection: redis-py's errors become ours
 keys          The names of all keys on the server, defined only here
 messages      Encode values for the scripts, decode their replies, and send batches to shards

@@ -1,9 +1,4 @@
-"""Who talks to which server: its address, and the names of our processes on it.
-
-Server URLs: the schemes we support, and errors for bad ones.
-
-The names that processes use on the server, and how often they connected.
-"""
+"""Server URLs: the schemes we support; and the names of our processes on the server."""
 
 from __future__ import annotations
 

@@ -1,18 +1,4 @@
-"""Calls without an event loop, and calls that count once a replica has them.
-
-Running coroutines without an event loop, for synchronous callers.
-
-A coroutine that never suspends runs to its end with a single `send`. So the frontier needs no
-second, synchronous version: with a loop, its coroutines wait for the server as usual; without one,
-their client blocks. That is the only difference, and a call then costs a third of what it costs
-through a loop.
-
-A script call that counts only once a replica has it.
-
-WAIT covers only writes on its own connection. So the call and WAIT go out together, on one
-connection to one server: if it is gone, or has become a replica, both fail and both are repeated. A
-repeated call writes too (lua/lib/answers.lua), or WAIT would have nothing to wait for.
-"""
+"""Calls without an event loop, and calls that count once a replica has them."""
 
 from __future__ import annotations
 
@@ -43,7 +29,13 @@ def has_loop() -> bool:
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end without a loop."""
+    """Run a coroutine to its end without a loop, for synchronous callers.
+
+    A coroutine that never suspends runs to its end with a single `send`. So the frontier needs no
+    second, synchronous version: with a loop, its coroutines wait for the server as usual; without
+    one, their client blocks. That is the only difference, and a call then costs a third of what it
+    costs through a loop.
+    """
     try:
         work.send(None)
     except StopIteration as end:
@@ -93,7 +85,13 @@ MISSING = (
 
 
 async def call_replicated(client: Client, key: str, *words: Any) -> Any:
-    """Send a command on a key, and wait until a replica has what it wrote."""
+    """Send a command on a key, and wait until a replica has what it wrote.
+
+    WAIT covers only writes on its own connection. So the call and WAIT go out together, on one
+    connection to one server: if it is gone, or has become a replica, both fail and both are
+    repeated. A repeated call writes too (lua/lib/answers.lua), or WAIT would have nothing to wait
+    for.
+    """
     commands = (words, ("WAIT", REPLICAS, WAIT_MS))
     send = _to_node if is_cluster(client) else _together
     answers = await send(client, key, commands)

@@ -5,7 +5,7 @@ document   Document: a response as bytes, text, elements and links
 form       Form: fill it in and submit it, as a browser does (HTML 4.10.21)
 page       Page: a response as a handler sees it, with methods to request more
 reading    Readable: what a document says, for handlers: its main part, its tables and its data
-selectors  Selectors on pages that strangers wrote, and what is wrong with a page
+selectors  Selectors on pages that strangers wrote, and what can be wrong with a page
 signals    What a page asks of robots and users of its content: meta robots, X-Robots-Tag
 """
 

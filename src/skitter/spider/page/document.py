@@ -1,9 +1,5 @@
 """Document: a response as bytes, text, elements and links.
 
-The links of a document, as written in it.
-
-Document: a response as bytes, text and elements, and what it asks of robots.
-
 Everything is lazy: the body is decoded on first access to `text`, parsed on first access to `tree`.
 Documents are untrusted: whatever they contain, only the errors of selectors.py are raised.
 """

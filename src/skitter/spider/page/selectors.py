@@ -1,6 +1,4 @@
-"""Selectors on pages that strangers wrote, and what is wrong with a page.
-
-Errors on a page.
+"""Selectors on pages that strangers wrote, and what can be wrong with a page.
 
 PageError (SkitterError)
 ├── NoMatch          css_first found nothing, and no default was given
@@ -10,13 +8,6 @@ PageError (SkitterError)
 └── NotJSON          the body is not JSON
 BadSelector (UsageError)
 LibraryMissing (UsageError)
-
-Selectors on pages that strangers wrote.
-
-For `a b c`, lexbor tries every pair of ancestors of every element: on 400 nested elements, 2 KB,
-four steps took 20 s. Where the nesting makes that possible, a selector is matched step by step
-instead: the elements of each step are looked up, and kept if one of the step before is above them.
-That takes as long as there are elements.
 """
 
 from __future__ import annotations
@@ -116,7 +107,13 @@ Steps = list[tuple[str, str]]  # (combinator, what one element is), the first on
 
 
 class Selector:
-    """A selector, taken apart."""
+    """A selector, taken apart.
+
+    For `a b c`, lexbor tries every pair of ancestors of every element: on 400 nested elements, 2
+    KB, four steps took 20 s. Where the nesting makes that possible, a selector is matched step by
+    step instead: the elements of each step are looked up, and kept if one of the step before is
+    above them. That takes as long as there are elements.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
