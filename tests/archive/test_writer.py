@@ -277,6 +277,10 @@ def test_another_job_in_the_folder_hides_no_page(tmp_path):
         newest = archive.newest(Request(url=SITE), job=job)
         assert newest
         assert archive.read(newest).body == body
+    pages = keep(tmp_path, record("/theirs"))
+    write_lines(tmp_path, [line.replace('"job":"shop"', '"job":"other"') for line in pages])
+    archive = Archive.open(tmp_path)
+    assert [len(archive.within(job)) for job in ("shop", "other", "new")] == [1, 2, 2]
 
 
 LINE = '{"url":"https://a.example/","at":1,"file":"x.warc.gz","offset":0,"digest":"","status":200}'

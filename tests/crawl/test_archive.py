@@ -73,8 +73,15 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
     with shop.silent():
         same = machine.call("replay", str(SPIDER), "--against", "books.db")
         assert (same.returncode, same.stdout[:15]) == (0, "Nothing differs"), same.stderr
+        every = handled(machine)
+        with closing(sqlite3.connect(machine.folder / "books.db")) as database, database:
+            # A row from before `--archive`.
+            database.execute("CREATE TEMP TABLE one AS SELECT * FROM books LIMIT 1")
+            database.execute("UPDATE one SET _id = 'f-0', _url = 'https://a.test/'")
+            database.execute("INSERT INTO books SELECT * FROM one")
         stored = machine.call("replay", str(SPIDER), "--against", "books", "--out", "b.jsonl")
         assert (stored.returncode, stored.stdout[:15]) == (0, "Nothing differs"), stored.stderr
+        assert "Not compared: 1 stored row, whose pages were not kept." in stored.stdout
         nowhere = machine.call("replay", str(SPIDER), "--against", "no.csv")
         assert (nowhere.returncode, "no.csv has no rows of books" in nowhere.stderr) == (2, True)
 
@@ -89,18 +96,23 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
         assert report["kept_out"]["archive"] == 1
         (machine.folder / "skitter.toml").unlink()
 
+        failing = min(every)
         source = SPIDER.read_text().replace("CURRENCIES[price[0]]", "None")
+        crash = f"    1 / (page.url != {failing!r})\n"
+        source = source.replace("    stock =", f"{crash}    stock =")
         (machine.folder / "broken.py").write_text(source)
         found = machine.call("replay", "broken.py", "--against", str(SPIDER), "--json")
     assert found.returncode == 1, found.stderr
     diff = json.loads(found.stdout)
-    assert (diff["gone"], diff["new"]) == ([], [])
+    assert (diff["gone"], diff["new"], diff["not_kept"]) == ([failing], [], 0)
+    [(reason, count)] = diff["failed"].items()
+    assert (count, "ZeroDivisionError" in reason) == (1, True)
     different = {
         name: one for name, one in diff["fields"].items()
         if one["lost"] or one["added"] or one["changed"]
     }  # fmt: skip
     assert set(different) == {"currency"}
-    assert {one["url"] for one in different["currency"]["lost"]} == handled(machine)
+    assert {one["url"] for one in different["currency"]["lost"]} == every - {failing}
 
     listed = machine.call("archive", "list", "--match", "/book")
     assert "pages (books" in listed.stdout

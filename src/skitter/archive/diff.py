@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OWN: Final = ("_id", "_url", "_fetched_at")
-Rows = dict[tuple[str, Any], dict[str, Any]]  # by URL, and by place on the page or key
+#: URL and fields, by page and place there, or key. A page may be found by another spelling.
+Rows = dict[tuple[str, Any], tuple[str, dict[str, Any]]]
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -73,27 +74,28 @@ def is_filled(value: Any) -> bool:
 
 def compare(before: Rows, now: Rows) -> Diff:
     diff = Diff()
-    for place, old in before.items():
-        new = now.get(place)
-        if new is None:
-            diff.gone.append(place[0])
+    for place, (url, old) in before.items():
+        if place not in now:
+            diff.gone.append(url)
             continue
+        new = now[place][1]
         diff.rows += 1
         for name in sorted({*old, *new}):
-            diff.fields[name].note(place[0], old.get(name), new.get(name))
-    diff.new = [place[0] for place in now if place not in before]
+            diff.fields[name].note(url, old.get(name), new.get(name))
+    diff.new = [url for place, (url, _) in now.items() if place not in before]
     return diff
 
 
 def rows_of(items: Iterable[dict[str, Any]], key: str | None = None) -> Rows:
-    """Rows by their page and place there; with `key`, by their URL and the value of that field."""
+    """Rows by their page and place there; with `key`, by the value of that field."""
     found: Rows = {}
     for item in items:
-        place = _hashable(item.get(key)) if key else item["_id"]
-        number = next(n for n in count() if (item["_url"], (place, n)) not in found)
+        fingerprint, _, place = item["_id"].rpartition("-")
+        which = _hashable(item.get(key)) if key else place
+        number = next(n for n in count() if (fingerprint, (which, n)) not in found)
         fields = {name: value for name, value in item.items() if name not in _OWN}
         # A database has times where a file has text.
-        found[item["_url"], (place, number)] = msgspec.to_builtins(fields)
+        found[fingerprint, (which, number)] = item["_url"], msgspec.to_builtins(fields)
     return found
 
 

@@ -9,7 +9,7 @@ import os
 from bisect import insort
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -114,6 +114,17 @@ class Archive:
     def __iter__(self) -> Iterator[Kept]:
         """The newest response of each page."""
         return (visits[-1] for visits in self._pages.values())
+
+    def within(self, job: str) -> Archive:
+        """What a replay of the job has: pages that it has kept, and those of other tools; of a job
+        that has kept none, all pages. Other jobs may share the folder."""
+        found = {
+            key: own
+            for key, visits in self._pages.items()
+            if (own := [one for one in visits if one.job in (job, "")])
+        }
+        has_kept = any(one.job == job for visits in found.values() for one in visits)
+        return replace(self, _pages=found) if has_kept else self
 
     def visits(self, request: Request) -> list[Kept]:
         """All responses to a request, the oldest first."""

@@ -47,7 +47,7 @@ class Seeds(NamedTuple):
 def replayed(plan: Plan, archive: Archive, *, job: str) -> tuple[Plan, int]:
     """The plan of a replay of a job's pages, and how many of them have no handler any more."""
     spider = plan.spider
-    seeds = _seeds(archive, spider, job)
+    seeds = _seeds(archive.within(job), spider, job)
     if not seeds.requests:
         raise UsageError(
             f"{archive.folder} has no page of {job!r} that {plan.target} could handle."

@@ -96,9 +96,9 @@ class _Web:
             from skitter.archive.index import Archive
             from skitter.archive.playback import SUFFIX, ArchiveFetcher
 
-            archive, job = Archive.open(self.config.archive.folder), self.frontier.job
-            limit = self.config.fetch.max_body_bytes
-            return ArchiveFetcher(archive, job.removesuffix(SUFFIX), limit), None
+            job, limit = self.frontier.job.removesuffix(SUFFIX), self.config.fetch.max_body_bytes
+            archive = Archive.open(self.config.archive.folder).within(job)
+            return ArchiveFetcher(archive, job, limit), None
         client = HttpFetcher(self.config.fetch, guard=self.guard, resolver=self.resolver)
         fetcher = await stack.enter_async_context(client)
         if not self.spider.renders or self.config.workers.only == "http":

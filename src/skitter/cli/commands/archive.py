@@ -9,12 +9,12 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import uvloop
 
-from skitter.archive.diff import Diff, Example, compare, rows_of
+from skitter.archive.diff import compare, rows_of
 from skitter.archive.index import Archive
 from skitter.archive.playback import SUFFIX
 from skitter.archive.record import Kept
@@ -32,14 +32,16 @@ from skitter.cli.crawl import Target, plan_of
 from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.running import run_plan
+from skitter.cli.show.diff import show_diff, show_left_out
 from skitter.cli.show.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.crawl.plan import Plan
 from skitter.crawl.redo import Redo, Redone
 from skitter.crawl.replay import SETTINGS, replayed
 from skitter.crawl.script import Items, items, read_items
-from skitter.errors import UsageError, shorten
-from skitter.frontier.dead import Filter
+from skitter.errors import UsageError
+from skitter.frontier.dead import Filter, dead_kinds
 from skitter.frontier.frontier import Frontier
+from skitter.model import Request
 from skitter.observe.report import DATE_AND_TIME, moment, some
 from skitter.settings import JobOptions, resolve
 from skitter.settings.option import seconds_of
@@ -47,6 +49,9 @@ from skitter.settings.sources import FLAGGED
 from skitter.sinks import BadSink, Destination
 from skitter.sinks.registry import find_type
 from skitter.spider.files import as_yielded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Folder = Annotated[Path, Option("--from", help="The folder of the kept pages.")]
 Url = Annotated[str, Argument(metavar="URL", help="As it was requested.")]
@@ -168,7 +173,6 @@ def _when(kept: Kept) -> str:
     return moment(kept.at, DATE_AND_TIME)
 
 
-EXAMPLES = 3
 REPLAYING = tuple(one for one in FLAGGED if one.table in ("workers", "output", "log"))
 
 
@@ -210,14 +214,18 @@ def replay(
     plan = replace(how.plan(target), as_json=as_json, quiet=against is not None)
     if against is None:
         raise Exit(how.run(plan))
-    before = rows_of(as_yielded(how.rows_against(against, plan)), key)  # it may not be there
+    stored = how.rows_against(against, plan)  # it may not be there
+    before = list(how.of_kept_pages(stored))
     if code := how.run(plan):
         raise Exit(code)
-    diff = compare(before, rows_of(as_yielded(_rows(plan)), key))
+    diff = compare(rows_of(as_yielded(before), key), rows_of(as_yielded(_rows(plan)), key))
+    missing, failed = len(stored) - len(before), on_job(plan.where, plan.job, dead_kinds)
     if as_json:
-        emit_json({"rows": diff.rows, "gone": diff.gone, "new": diff.new, "fields": diff.fields})
+        found = {"rows": diff.rows, "gone": diff.gone, "new": diff.new, "fields": diff.fields}
+        emit_json({**found, "not_kept": missing, "failed": failed})
     else:
-        _show(diff)
+        show_diff(diff)
+        show_left_out(missing, failed, plan.job)
     raise Exit(1 if diff.loses else 0)
 
 
@@ -227,12 +235,13 @@ class _Replay:
     def __init__(
         self, archive: Archive, job: str | None, arguments: dict[str, Any], given: Given
     ) -> None:
-        self.archive, self.job, self.arguments = archive, job, arguments
+        self.archive, self.job, self.arguments = archive, job or "", arguments
         self.given = SETTINGS | {"archive.folder": archive.folder} | given
 
     def plan(self, target: str, out: str | None = None) -> Plan:
         plan = plan_of(target, self.arguments, None, self.given)
-        job = self.job or plan.spider.name
+        # The other spider is compared on the same pages, whatever its name is.
+        job = self.job = self.job or plan.spider.name
         name = f"{job}{SUFFIX}"
         # Not the output of skitter.toml, which has the rows of the crawl.
         place = out or self.given.get("output.to") or f"{name}.db"
@@ -243,6 +252,14 @@ class _Replay:
 
     def run(self, plan: Plan) -> int:
         return uvloop.run(run_plan(plan))
+
+    def of_kept_pages(self, rows: Items) -> Iterator[dict[str, Any]]:
+        """A crawl may have kept only some of its pages."""
+        archive = self.archive.within(self.job)
+        urls = {kept.url for kept in archive}
+        for row in rows:
+            if row["_url"] in urls or archive.visits(Request(url=row["_url"])):
+                yield row
 
     def rows_against(self, other: str, plan: Plan) -> Items:
         """The rows of another spider on the same pages, or those that were stored."""
@@ -271,36 +288,6 @@ def _stored(out: str, plan: Plan) -> Items:
 
 def _rows(plan: Plan) -> Items:
     return read_items(Destination(plan.out, plan.job, plan.where.directory))
-
-
-def _show(diff: Diff) -> None:
-    if diff.is_same:
-        say(f"Nothing differs: {some(diff.rows, 'row')}, {some(len(diff.fields), 'field')}.")
-        return
-    say(f"{some(diff.rows, 'row')} compared, {len(diff.gone):,} gone, {len(diff.new):,} new.")
-    different = {name: one for name, one in diff.fields.items() if not one.is_same}
-    if different:
-        columns = ["field", "filled before", "now", "added", "lost", "changed"]
-        numbers = {
-            name: (one.before, one.now, len(one.added), len(one.lost), len(one.changed))
-            for name, one in different.items()
-        }
-        grid(columns, [[name, *(f"{n:,}" for n in row)] for name, row in numbers.items()])
-    for kind, urls in (("gone", diff.gone), ("new", diff.new)):
-        for url in urls[:EXAMPLES]:
-            say(f"{kind}  {url}")
-    for name, one in different.items():
-        for how, examples in (("lost", one.lost), ("changed", one.changed), ("added", one.added)):
-            for example in examples[:EXAMPLES]:
-                _show_example(name, how, example)
-
-
-def _show_example(name: str, how: str, example: Example) -> None:
-    say(f"{name} {how}  {example.url}")
-    if how != "added":
-        say(f"  - {shorten(repr(example.before))}")
-    if how != "lost":
-        say(f"  + {shorten(repr(example.now))}")
 
 
 @with_flags(CRAWLING, settable=True)
