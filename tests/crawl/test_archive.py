@@ -44,6 +44,24 @@ def handled(machine) -> set[str]:
         return {url for (url,) in database.execute("SELECT _url FROM books")}
 
 
+def add_row_of_another_page(machine) -> None:
+    with closing(sqlite3.connect(machine.folder / "books.db")) as database, database:
+        database.execute("CREATE TEMP TABLE one AS SELECT * FROM books LIMIT 1")
+        database.execute("UPDATE one SET _id = 'f-0', _url = 'https://a.test/'")
+        database.execute("INSERT INTO books SELECT * FROM one")
+
+
+def assert_shown(machine, archive: Archive) -> None:
+    listed = machine.call("archive", "list", "--match", "/book")
+    assert "pages (books" in listed.stdout
+    bodies = {kept.url: archive.read(kept).body for kept in archive}
+    url = next(url for url, body in bodies.items() if b"<h1" in body and body.isascii())
+    got = machine.call("archive", "get", url)
+    assert "<h1" in got.stdout
+    missing = machine.call("archive", "show", "https://a.test/nowhere")
+    assert (missing.returncode, "`skitter archive list" in missing.stderr) == (2, True)
+
+
 def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
     open_shop, make_machine, until
 ):
@@ -74,11 +92,7 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
         same = machine.call("replay", str(SPIDER), "--against", "books.db")
         assert (same.returncode, same.stdout[:15]) == (0, "Nothing differs"), same.stderr
         every = handled(machine)
-        with closing(sqlite3.connect(machine.folder / "books.db")) as database, database:
-            # A row from before `--archive`.
-            database.execute("CREATE TEMP TABLE one AS SELECT * FROM books LIMIT 1")
-            database.execute("UPDATE one SET _id = 'f-0', _url = 'https://a.test/'")
-            database.execute("INSERT INTO books SELECT * FROM one")
+        add_row_of_another_page(machine)  # from before `--archive`
         stored = machine.call("replay", str(SPIDER), "--against", "books", "--out", "b.jsonl")
         assert (stored.returncode, stored.stdout[:15]) == (0, "Nothing differs"), stored.stderr
         assert "Not compared: 1 stored row, whose pages were not kept." in stored.stdout
@@ -114,14 +128,7 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
     assert set(different) == {"currency"}
     assert {one["url"] for one in different["currency"]["lost"]} == every - {failing}
 
-    listed = machine.call("archive", "list", "--match", "/book")
-    assert "pages (books" in listed.stdout
-    bodies = {kept.url: archive.read(kept).body for kept in archive}
-    url = next(url for url, body in bodies.items() if b"<h1" in body and body.isascii())
-    got = machine.call("archive", "get", url)
-    assert "<h1" in got.stdout
-    missing = machine.call("archive", "show", f"{shop.url}nowhere")
-    assert (missing.returncode, "`skitter archive list" in missing.stderr) == (2, True)
+    assert_shown(machine, archive)
 
 
 def test_pages_are_handled_again_in_place_though_the_redo_is_killed(open_shop, make_machine, until):
