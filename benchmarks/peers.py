@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -165,6 +165,15 @@ CRAWLEE_CRAWL: Final = Peer(
     # Faster than with BeautifulSoup.
     task=(("concurrency", CONCURRENT), ("parser", "parsel")),
     least_ratio=10.0,
+)
+SCRAPY_CATALOGUE: Final = replace(
+    SCRAPY_CRAWL, script="catalogue_scrapy.py", task=(("concurrency", CONCURRENT),), least_ratio=5.0
+)
+CRAWLEE_CATALOGUE: Final = replace(
+    CRAWLEE_CRAWL,
+    script="catalogue_crawlee.py",
+    task=(("concurrency", CONCURRENT),),
+    least_ratio=8.0,
 )
 FASTAPI: Final = Peer(
     title="FastAPI, pydantic, a redis-py pipeline",

@@ -1,6 +1,7 @@
 """A whole crawl: fetch, parse, follow, store."""
 
 from benchmarks.crawl.archive import Archive
+from benchmarks.crawl.catalogue import Catalogue
 from benchmarks.crawl.celery import Celery
 from benchmarks.crawl.docs import Docs
 from benchmarks.crawl.load import Load
@@ -19,6 +20,7 @@ from benchmarks.suite import Suite
 CRAWL = Suite(
     full=(
         Speed(),
+        Catalogue(),
         Docs(),
         Archive(),
         Tls(),
@@ -34,6 +36,7 @@ CRAWL = Suite(
     ),
     quick=(
         Speed(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
+        Catalogue(products=400, rounds=2, peer_rounds=1),
         Docs(rounds=2),
         Archive(pages=1000, rounds=1),
         Celery(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
