@@ -58,7 +58,7 @@ format: $(STAMP) ## Repair what ruff can repair
 	@$(BIN)/ruff format .
 
 docs: $(STAMP) ## Write the reference pages that are made from the code
-	@$(BIN)/python scripts/make_docs.py
+	@$(BIN)/python -m scripts.make_docs
 
 pictures: $(STAMP) ## Take the pictures of the dashboard for the docs, of a crawl of some minutes
 	@scripts/system-packages test
@@ -68,9 +68,9 @@ site: docs ## Build the docs site into build/site; warnings are errors
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site
 	@echo "Open build/site/index.html"
 
-bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy, http, million
+bench: $(STAMP) ## Measure against goals and peers, for docs/benchmarks.md (then: make docs)
 	@scripts/system-packages bench
-	@met=0; for what in frontier crawl scrapy http million; do $(BIN)/python -m benchmarks $$what || met=1; done; exit $$met
+	@met=0; for what in frontier crawl scrapy http million; do $(BIN)/python -m benchmarks $$what --keep || met=1; done; exit $$met
 
 size: $(STAMP) ## Measure the source: lines by room, names, what a page crosses
 	@$(BIN)/python scripts/size.py

@@ -8,23 +8,12 @@ from typing import Annotated
 import click
 from rich.console import Console
 
-from benchmarks.crawl import CRAWL
-from benchmarks.frontier import FRONTIER
-from benchmarks.http import HTTP
-from benchmarks.million import MILLION
+from benchmarks.record import write_record
 from benchmarks.render import progress_on_stderr, report_table
-from benchmarks.scrapy_node import SCRAPY
 from benchmarks.suite import run_suite
+from benchmarks.suites import SUITES
 from skitter.cli.parameters import Argument, Exit, Option, command
 from skitter.errors import BadOption, SkitterError
-
-SUITES = {
-    "frontier": FRONTIER,
-    "crawl": CRAWL,
-    "scrapy": SCRAPY,
-    "http": HTTP,
-    "million": MILLION,
-}
 
 
 def _parts(name: str) -> str:
@@ -40,10 +29,15 @@ def bench(
     ] = None,
     no_peers: Annotated[bool, Option("--no-peers", help="Do not measure other tools.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    keep: Annotated[
+        bool, Option("--keep", help="Write the figures to docs/benchmarks.json, for `make docs`.")
+    ] = False,
 ) -> None:
     """Benchmark against goals and other tools. Exit code 1 if a goal is missed."""
     if what not in SUITES:
         raise BadOption("the benchmark", what, "one of " + ", ".join(SUITES))
+    if keep and (quick or no_peers):
+        raise BadOption("--keep", "part of the work", "used without --quick and --no-peers")
     with progress_on_stderr() as progress:
         report = run_suite(
             SUITES[what], quick=quick, only=only or (), with_peers=not no_peers, progress=progress
@@ -52,6 +46,8 @@ def bench(
         click.echo(report.to_json())
     else:
         Console(highlight=False, soft_wrap=True).print(report_table(report, what=what))
+    if keep:
+        write_record(what, report)
     if not report.ok:
         raise Exit(1)
 

@@ -254,4 +254,6 @@ async def _check(ground: Ground, home: Path, origins: list[str]) -> None:
         raise AssertionError(f"the audit found: {said.decode(errors='replace')}")
 
 
-MILLION = Suite(full=(Million(),), quick=(Million(hosts=50, kill_s=1.0),), check=find_nginx)
+MILLION = Suite(
+    about=__doc__, full=(Million(),), quick=(Million(hosts=50, kill_s=1.0),), check=find_nginx
+)

@@ -35,18 +35,18 @@ def report_table(report: Report, *, what: str) -> Group:
 
 
 def _cells(finding: Finding) -> list[str]:
-    beside = "" if finding.peer is None else f"{_number(finding.peer)} {finding.unit}"
+    beside = "" if finding.peer is None else f"{number(finding.peer)} {finding.unit}"
     return [
         finding.what,
         finding.goal,
-        f"{_number(finding.measured)} {finding.unit}",
+        f"{number(finding.measured)} {finding.unit}",
         ", ".join(part for part in (beside, finding.beside) if part),
         "" if finding.ratio is None else f"{finding.ratio:.2f}",
         {True: "yes", False: "NO", None: ""}[finding.ok],
     ]
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" if value < 100 else f"{value:.1f}"
 
 

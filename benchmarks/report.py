@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was measured."""
 
+    date: str
     cpu: str
     cores: int
     load: float  # over the last minute, at the start: other processes make noise
@@ -59,6 +61,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_machine(*, server: str, peer: str = "") -> Machine:
     return Machine(
+        date=date.today().isoformat(),
         cpu=_cpu_model(),
         cores=os.cpu_count() or 1,
         load=round(os.getloadavg()[0], 2),

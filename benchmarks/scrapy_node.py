@@ -100,4 +100,6 @@ def check() -> None:
     find_nginx()
 
 
-SCRAPY = Suite(full=(Node(),), quick=(Node(pages=300, rounds=1),), with_site=True, check=check)
+SCRAPY = Suite(
+    about=__doc__, full=(Node(),), quick=(Node(pages=300, rounds=1),), with_site=True, check=check
+)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class Suite:
     """Parts at full size, and at a twentieth of the work."""
 
+    about: str | None  # the docstring of its module
     full: tuple[Part, ...]
     quick: tuple[Part, ...]
     with_site: bool = False

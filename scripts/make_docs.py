@@ -14,6 +14,7 @@ from runpy import run_path
 from textwrap import fill
 
 import skitter
+from scripts.benchmark_page import benchmarks_page, readme_commands, readme_table
 from skitter import errors, settings
 from skitter.cli.menu import all_commands
 from skitter.engine.stages import HOOKS, STAGES, Stage
@@ -35,6 +36,7 @@ from skitter.server.api.routes import ROUTES
 from skitter.urls import Canonical
 
 ARCHITECTURE = "../architecture.md"
+README = "../../README.md"
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Made by `make docs` from {source}; edit that. -->\n\n"
 SCRAPY_TESTS = """
@@ -364,6 +366,13 @@ def architecture_page() -> str:
     return re.sub(between, f"\n{table}\n", page)
 
 
+def readme_page() -> str:
+    """The page, with the last figures of the benchmarks."""
+    page = (REFERENCE / README).read_text("utf-8")
+    between = r"(?s)(?<=<!-- make bench -->\n).*(?=<!-- end of make bench -->)"
+    return re.sub(between, f"\n{readme_table()}\n{readme_commands()}\n", page)
+
+
 def _stage(stage: type[Stage]) -> str:
     file = f"stages/{stage.__module__.rpartition('.')[2]}.py"
     hooks = " ".join(f"`{name}`" for name in HOOKS if hasattr(stage, name))
@@ -372,6 +381,8 @@ def _stage(stage: type[Stage]) -> str:
 
 PAGES = {
     ARCHITECTURE: architecture_page,
+    README: readme_page,
+    "../benchmarks.md": benchmarks_page,
     "../adr/index.md": decisions_page,
     "api.md": api_reference,
     "python.md": python_page,

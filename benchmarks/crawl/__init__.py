@@ -18,6 +18,7 @@ from benchmarks.site import find_nginx
 from benchmarks.suite import Suite
 
 CRAWL = Suite(
+    about=__doc__,
     full=(
         Speed(),
         Catalogue(),

@@ -7,6 +7,7 @@ from benchmarks.frontier.speed import Speed
 from benchmarks.suite import Suite
 
 FRONTIER = Suite(
+    about=__doc__,
     full=(Speed(), Memory(), Lease(), Nodes()),
     quick=(
         Speed(urls=10_000, few_urls=1_000, hosts=50),

@@ -5,6 +5,7 @@ from benchmarks.http.push import Push
 from benchmarks.suite import Suite
 
 HTTP = Suite(
+    about=__doc__,
     full=(Push(), Dashboards()),
     quick=(Push(seconds=2.0, rounds=1), Dashboards(seconds=3.0)),
 )

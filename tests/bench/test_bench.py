@@ -23,6 +23,7 @@ from benchmarks.frontier.lease import Lease
 from benchmarks.frontier.memory import Memory
 from benchmarks.frontier.speed import Speed, in_batches, one_by_one
 from benchmarks.ground import make_urls
+from benchmarks.record import read_record, write_record
 from benchmarks.render import progress_on_stderr, report_table
 from benchmarks.report import Finding, Report, describe_machine
 from benchmarks.suite import measure, run_suite
@@ -91,6 +92,26 @@ async def test_a_measurement_leaves_nothing_behind(ground):
 
     assert [finding.name for finding in findings] == ["speed", "speed", "memory", "memory"]
     assert await ground.server.command("DBSIZE") == 0
+
+
+async def test_the_record_keeps_parts_that_were_not_measured_again(tmp_path):
+    file = tmp_path / "benchmarks.json"
+    machine = describe_machine(server="valkey 9.1.2")
+
+    def measured(part, value):
+        finding = Finding(name=part, what="how fast", unit="URLs/s", measured=value, rounds=[value])
+        report = Report(machine=machine, quick=False, seconds=1.0, findings=[finding])
+        write_record("frontier", report, file)
+
+    for part, value in (("speed", 1.0), ("memory", 5.0), ("speed", 2.0)):
+        measured(part, value)
+    kept = read_record(file)["frontier"]
+
+    assert {part: one.findings[0].measured for part, one in kept.items()} == {
+        "speed": 2.0,
+        "memory": 5.0,
+    }
+    assert kept["speed"].machine.date == machine.date
 
 
 # --- contenders, rows and goals -------------------------------------------------------------------

@@ -17,6 +17,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.contest import Contender, Figure
 from benchmarks.crawl import CRAWL
+from benchmarks.crawl.catalogue import Catalogue
 from benchmarks.crawl.celery import Celery
 from benchmarks.crawl.docs import Docs
 from benchmarks.crawl.job import RATE, begin, check_all, synthetic_site
@@ -46,7 +47,7 @@ from benchmarks.pages import (
     tree_links,
     write_page,
 )
-from benchmarks.peers import SCRAPY_CRAWL
+from benchmarks.peers import SCRAPY_CATALOGUE, SCRAPY_CRAWL
 from benchmarks.processes import run_to_end, started
 from benchmarks.render import report_table
 from benchmarks.report import Finding, Report, describe_machine
@@ -232,6 +233,16 @@ async def test_whole_commands_are_compared_with_plain_scrapy(with_site):
     assert shop.ratio == pytest.approx(shop.peer / shop.measured)
 
 
+async def test_a_catalogue_is_stored_by_us_and_by_scrapy(with_site):
+    rival = replace(SCRAPY_CATALOGUE, home="", requirements=())
+    part = Catalogue(products=22, rounds=1, peer_rounds=1, peers=(rival,))  # two shelves
+    [row] = await measure(with_site, [part])
+
+    assert (row.goal, row.unit) == ("5 times", "s")
+    assert row.peer is not None
+    assert row.ratio == pytest.approx(row.peer / row.measured)
+
+
 def test_a_command_that_fails_is_no_result():
     with pytest.raises(InfrastructureError, match=r"exit\(3\) failed"):
         cpu_time_s(("-c", "exit(3)"))
@@ -333,9 +344,7 @@ def test_the_layers_of_a_page_add_up_to_its_cpu_time():
 
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
-    with pytest.raises(
-        BadOption, match="one of speed, docs, archive, tls, celery, tasks, scale, load, memory, "
-    ):
+    with pytest.raises(BadOption, match="one of speed, catalogue, docs, archive, tls, celery, "):
         run_suite(CRAWL, only=["sped"])
 
 
