@@ -20,13 +20,13 @@ OFFERS = [
 
 
 async def test_run_is_pressed_and_the_run_is_shown_stopped_and_compared(desk, redis):
-    page = await desk.open("#/runs")
-    await expect(page.get_by_text("Ready: choose a spider and press Run")).to_be_visible()
-    await page.get_by_role("button", name="Run …").click()
-    await expect(page.get_by_role("dialog")).to_contain_text("skitter agent --spiders")
-    await page.get_by_role("button", name="Close").click()
+    page = await desk.open()
+    await expect(page.get_by_role("heading", name="All jobs")).to_be_visible()
+    await expect(page.get_by_text("skitter agent --spiders")).to_be_visible()
 
     await report_agent(redis, Agent(name="a1", host="h", pid=1, at_most=2, offers=OFFERS))
+    await expect(page.get_by_text("Ready: choose a spider and press Run")).to_be_visible()
+    await expect(page.get_by_text("2 spiders: books, shop.")).to_be_visible()
     await page.get_by_role("button", name="Run …").click()
     await page.get_by_label("kind (str)").select_option("<b>rare</b>")
     await page.get_by_label("Max workers").fill("3")

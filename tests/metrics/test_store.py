@@ -11,7 +11,15 @@ from skitter.frontier.audit.auditor import audit
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.records.metrics import MEMBERS, read_history, read_table, read_timings, record
 from skitter.model import Request
-from skitter.observe.metrics import COUNTERS, TIMING_GRAINS, Batch, Histogram, Row, window
+from skitter.observe.metrics import (
+    COUNTERS,
+    TIMING_GRAINS,
+    Batch,
+    Histogram,
+    Row,
+    doubling_of,
+    window,
+)
 from skitter.settings import Layout
 
 
@@ -182,6 +190,18 @@ async def test_a_row_knows_how_long_the_slowest_twentieth_took(frontier):
     assert rows[0].p95_ms is not None
     assert 256 <= rows[0].p95_ms <= 512  # the doubling of the ten
     assert rows[1].p95_ms is None
+
+
+async def test_no_request_is_said_to_take_longer_than_the_longest_did(frontier):
+    """A time-out of 30 s is in the doubling that ends at 32.8 s."""
+    row = Row(failed=9, spread=(*[0] * doubling_of(30_000), 9))
+    fetches = timing(*[30_000] * 9)
+    await tell(frontier, tables={"host": {"away.test": row}}, timings={"fetch": fetches})
+
+    [row] = await read_table(frontier, "host")
+
+    assert row.p95_ms is not None
+    assert 29_000 < row.p95_ms <= 30_000
 
 
 async def test_a_table_keeps_the_busy_and_puts_the_others_together(frontier):

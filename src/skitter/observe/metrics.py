@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from math import ceil, log2
+from math import ceil, inf, log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -168,6 +168,10 @@ class Histogram(msgspec.Struct):
             if below > rank:
                 return middle_ms(bucket)
         return None
+
+    @property
+    def longest_ms(self) -> float:
+        return middle_ms(max(self.buckets)) if self.buckets else inf
 
     def count_up_to(self, ms: float) -> int:
         """How many took no longer, to the nearest bucket bound."""

@@ -83,9 +83,8 @@ export function percent(share) {
 
 /** Without a currency: it is the price list's, and we know only the number. */
 export function money(value) {
-    return isNumber(value)
-        ? value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })
-        : NONE;
+    const maximumFractionDigits = value < 10 ? 4 : 2;
+    return isNumber(value) ? value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits }) : NONE;
 }
 
 /** 14:03:21, in the reader's time zone. */

@@ -1,13 +1,13 @@
 /** All jobs on the server, those that need somebody first. */
 
-import { h, setText } from "../dom.js";
+import { clamped, h, setText } from "../dom.js";
 import { compact, count, duration, NONE, rate, some } from "../format.js";
-import { icon } from "../icons.js";
-import { empty, Page, searchField } from "../page.js";
+import { Page, searchField } from "../page.js";
 import { progressBar } from "../parts/progress.js";
 import { jobPill } from "../parts/pill.js";
+import { ReadyNote } from "../parts/ready.js";
 import { counted, DataTable } from "../parts/table.js";
-import { linkTo, remember } from "../router.js";
+import { go, linkTo, remember } from "../router.js";
 
 const FIRST = 50;
 
@@ -41,16 +41,7 @@ export class JobsPage extends Page {
         ],
     });
     #foot = h("p", { class: "table-foot" }, h("span", { role: "status" }), h("button", {}, "Show all"));
-    #none = empty(
-        icon("jobs"),
-        "There are no jobs yet",
-        "Start one: ",
-        h("code", {}, "skitter run SPIDER.py"),
-        ", ",
-        h("code", {}, "skitter crawl URL"),
-        ", or where an agent serves your spiders, ",
-        h("a", { href: "#/runs" }, "press Run"),
-    );
+    #none = new ReadyNote(null, () => go(null, "runs"));
     #bar = h("div", { class: "tools" }, this.#search);
 
     build() {
@@ -113,7 +104,8 @@ function reason(get) {
     if (!troubles?.length) return pill;
     const [{ says, command }] = troubles;
     const more = troubles.length > 1 ? ` (and ${troubles.length - 1} more)` : "";
-    return h("div", {}, pill, h("p", { class: "small" }, `${says}${more}`), h("code", { class: "small" }, command));
+    const line = h("code", { class: "small line", title: command }, command);
+    return h("div", {}, pill, h("p", { class: "small" }, clamped(`${says}${more}`)), line);
 }
 
 function short(value, tone = null) {

@@ -3,11 +3,12 @@
 import { get, of } from "../api.js";
 import { perSecond, readHistory, seriesOf, trimmed, whileAtWork } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
-import { h, View } from "../dom.js";
+import { clamped, h, View } from "../dom.js";
 import { compact, rate } from "../format.js";
 import { Page } from "../page.js";
 import { figures } from "../parts/figures.js";
 import { progress } from "../parts/progress.js";
+import { readyCard } from "../parts/ready.js";
 import { costCard, healthCard, movingCard, stuckCard } from "../parts/questions.js";
 
 const HISTORY_EVERY_S = 10;
@@ -25,7 +26,7 @@ export class OverviewPage extends Page {
     build() {
         const notes = h("div", { class: "stack" });
         this.#view.bind(({ notes: said = [] }) =>
-            notes.replaceChildren(...said.map((note) => h("p", { class: "notice" }, note))),
+            notes.replaceChildren(...said.map((note) => h("p", { class: "notice" }, clamped(note)))),
         );
         this.moving = movingCard(this.#view);
         this.health = healthCard(this.#view, this.job);
@@ -35,6 +36,7 @@ export class OverviewPage extends Page {
         return h(
             "div",
             { class: "stack" },
+            readyCard(this.#view, this.job),
             notes,
             h(
                 "div",

@@ -1,17 +1,16 @@
 /** The page to keep open: where URLs come from, where they wait, who works on them, what was saved. */
 
-import { actionButton } from "../actions.js";
 import { perSecond, readHistory, seriesOf, trimmed, whileAtWork } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
 import { h, set, View } from "../dom.js";
-import { compact, count, duration, NONE, quoted, rate, some } from "../format.js";
+import { compact, count, duration, NONE, rate, some } from "../format.js";
 import { icon } from "../icons.js";
 import { Page } from "../page.js";
 import { limitOf } from "../parts/bound.js";
 import { Flow } from "../parts/flow.js";
 import { ClusterLog } from "../parts/log.js";
 import { progress } from "../parts/progress.js";
-import { askRun } from "../parts/run-form.js";
+import { readyCard } from "../parts/ready.js";
 import { Recent, Spark } from "../parts/spark.js";
 import { isFetching, workerStepper } from "../parts/stepper.js";
 
@@ -48,10 +47,12 @@ export class PipelinePage extends Page {
             this.#flows.done.element,
             this.#workers(),
         );
+        const ready = readyCard(this.#view, this.job);
+        this.#view.bind(() => (far.element.parentElement.hidden = !ready.hidden)); // it takes its place
         const below = h(
             "div",
             { class: "below" },
-            this.#ready(far.element),
+            ready,
             h("section", { class: "card", "aria-label": "Progress" }, far.element),
             h("section", { class: "card" }, this.#chart),
         );
@@ -74,28 +75,6 @@ export class PipelinePage extends Page {
         );
         addEventListener("log", ({ detail }) => this.log.add([detail].flat()), { signal: this.signal });
         addEventListener("catch-up", () => this.log.fillGap(), { signal: this.signal });
-    }
-
-    /** In place of the progress while there is none: how a crawl begins. */
-    #ready(progressOf) {
-        const run = actionButton({
-            label: "Run …",
-            drawing: "resume",
-            kind: "primary",
-            cli: `skitter start ${quoted(this.job)}`,
-            run: () => askRun(this.job),
-        });
-        const ready = h(
-            "section",
-            { class: "card", "aria-label": "Ready", hidden: true },
-            h("div", { class: "card-head" }, h("h2", {}, "Ready: choose a spider and press Run"), run),
-            h("p", { class: "small muted" }, "Max workers, delay and output are set there, too."),
-        );
-        this.#view.bind(({ workers = [], seen }) => {
-            ready.hidden = workers.length > 0 || seen > 0;
-            progressOf.parentElement.hidden = !ready.hidden;
-        });
-        return ready;
     }
 
     /** Nothing moves that we do not hear of. */

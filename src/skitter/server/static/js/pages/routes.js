@@ -1,7 +1,7 @@
 /** Proxies and the direct route, by site, with the results and costs of each. */
 
 import { get, of } from "../api.js";
-import { h } from "../dom.js";
+import { h, hostName } from "../dom.js";
 import { money } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, time } from "../page.js";
@@ -26,8 +26,8 @@ export class RoutesPage extends Page {
         label: "Success by site and route",
         keyOf: (row) => `${row.domain} ${row.proxy}`,
         columns: [
-            { label: "Site", value: (row) => row.domain },
-            { label: "Route", value: (row) => row.proxy },
+            { label: "Site", kind: "name", value: (row) => row.domain, show: ({ domain }) => hostName(domain) },
+            { label: "Route", kind: "name", value: (row) => row.proxy },
             { label: "Success", value: (row) => row.success, show: (row) => successBar(row.success) },
             counted("Good", "good"),
             counted("Bans", "bans"),
@@ -49,8 +49,8 @@ export class RoutesPage extends Page {
         label: "Sessions",
         keyOf: (row) => `${row.site} ${row.kind} ${row.number}`,
         columns: [
-            { label: "Site", value: (row) => row.site },
-            { label: "Class", value: (row) => row.kind || "plain" },
+            { label: "Site", kind: "name", value: (row) => row.site, show: ({ site }) => hostName(site) },
+            { label: "Class", kind: "name", value: (row) => row.kind || "plain" },
             { label: "Number", kind: "number", value: (row) => row.number },
             { label: "Made", value: (row) => row.made_at, show: (row) => time(row.made_at) },
             counted("Uses", "uses"),

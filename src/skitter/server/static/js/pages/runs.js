@@ -3,10 +3,10 @@
 import { actionButton, attempt } from "../actions.js";
 import { get, post } from "../api.js";
 import { ask } from "../dialog.js";
-import { h } from "../dom.js";
+import { clamped, h } from "../dom.js";
 import { count, duration, NONE } from "../format.js";
-import { icon } from "../icons.js";
-import { empty, Page, time } from "../page.js";
+import { Page, time } from "../page.js";
+import { ReadyNote } from "../parts/ready.js";
 import { askRun } from "../parts/run-form.js";
 import { Spark } from "../parts/spark.js";
 import { DataTable } from "../parts/table.js";
@@ -19,7 +19,7 @@ const TONES = { running: "ok", stopping: "warn", waiting: "info", failed: "bad",
 
 export class RunsPage extends Page {
     #items = new Spark(1);
-    #none = empty(icon("runs"), "Ready: choose a spider and press Run", ...howToBegin());
+    #none = new ReadyNote(this.job, () => this.again());
     #history = h("section", { class: "card", "aria-label": "Items of each run" });
     #table = new DataTable({
         label: "Runs",
@@ -54,7 +54,7 @@ export class RunsPage extends Page {
         return h(
             "div",
             { class: "stack" },
-            h("div", { class: "tools" }, run),
+            (this.tools = h("div", { class: "tools", hidden: true }, run)),
             this.#none,
             this.#history,
             this.#table.element,
@@ -74,6 +74,7 @@ export class RunsPage extends Page {
         const items = told.map(({ report }) => report.items);
         const isMixed = new Set(told.map(({ job }) => job)).size > 1; // their numbers do not compare
         this.#none.hidden = runs.length > 0;
+        this.tools.hidden = !runs.length;
         this.#table.element.hidden = !runs.length;
         this.#history.hidden = items.length < 2 || isMixed;
         this.#items.show(items.reverse());
@@ -103,26 +104,17 @@ export class RunsPage extends Page {
     }
 }
 
-function howToBegin() {
-    return [
-        "An agent has to serve your spiders: ",
-        h("code", {}, "skitter agent --spiders 'spiders/*.py'"),
-        ". Then press Run, or ",
-        h("code", {}, "skitter start SPIDER"),
-    ];
-}
-
 function named({ id, spider, job, arguments: given, by }) {
     const what = job ? h("a", { href: linkTo(job), class: "job-link", dir: "auto" }, spider) : spider;
     const words = Object.entries(given).map(([name, value]) => `${name}=${value}`);
-    return h("div", {}, what, h("p", { class: "small muted" }, [id, ...words, `by ${by}`].join(" · ")));
+    return h("div", {}, what, h("p", { class: "small muted" }, clamped([id, ...words, `by ${by}`].join(" · "))));
 }
 
 function pill({ state, exit_code: code, report, says, lost }) {
     const said = [report?.end, says, lost ? `Changed agents ${count(lost)} times.` : ""].filter(Boolean).join(" ");
     const text = state === "failed" && code ? `failed, ${code}` : state;
     const shown = h("span", { class: "pill", "data-tone": TONES[state], title: said }, text);
-    return state === "failed" || state === "stopped" ? h("div", {}, shown, h("p", { class: "small clamp" }, said)) : shown;
+    return state === "failed" || state === "stopped" ? h("div", {}, shown, h("p", { class: "small" }, clamped(said))) : shown;
 }
 
 function took({ started_at: from, ended_at: to }) {

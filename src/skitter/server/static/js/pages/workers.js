@@ -36,7 +36,7 @@ export class WorkersPage extends Page {
         columns: [
             { label: "Name", kind: "name", value: (row) => row.name },
             { label: "Kind", value: (row) => row.kind },
-            { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
+            { label: "Machine", kind: "name", value: (row) => `${row.host} · ${row.pid}`, show: machineOf },
             { label: "Spider", value: (row) => row.spider ?? "" },
             { label: "Release", value: (row) => row.release || "before 0.2" },
             ofFetching("Pages", "pages"),
@@ -90,6 +90,10 @@ export class WorkersPage extends Page {
             this.#table.element.hidden = !all.length;
         });
     }
+}
+
+function machineOf({ host, pid }) {
+    return h("span", {}, hostName(host), ` · ${pid}`);
 }
 
 function machineState({ is_lost: isLost }) {

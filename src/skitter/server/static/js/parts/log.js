@@ -54,6 +54,7 @@ export class ClusterLog extends HTMLElement {
         this.#words.addEventListener("input", () => this.#draw());
         this.#follow.addEventListener("change", () => this.#keepUp());
         this.#list.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+        new ResizeObserver(() => this.#keepUp()).observe(this.#list); // a telephone is turned
         this.#draw();
         this.fillGap();
     }
