@@ -5,7 +5,7 @@ DUPEFILTER_CLASS = "skitter.scrapy.RFPDupeFilter"
 ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
 
 compatibility  What Skitter does with each setting and method of scrapy-redis
-connection     Redis clients for pipelines and scripts, and where the server is
+connection     Where the server is, and Redis clients for pipelines and scripts, as in scrapy-redis
 defaults       Default values under the names of `scrapy_redis.defaults`, for code that reads them
 downloads      Downloads: when they leave, what the answers say, and their figures
 dupefilter     Which requests are the same: the dupefilter, and our fingerprinter

@@ -1,8 +1,4 @@
-"""Redis clients for pipelines and scripts, and where the server is.
-
-Where the server is: REDIS_URL, or REDIS_HOST etc., as in scrapy-redis.
-
-Redis clients for pipelines and scripts, under the names that scrapy-redis uses.
+"""Where the server is, and Redis clients for pipelines and scripts, as in scrapy-redis.
 
 The scheduler has its own connection, on its own thread.
 """
@@ -50,8 +46,8 @@ NEEDLESS = frozenset(
 
 
 def server_settings(settings: BaseSettings) -> Settings:
-    """From the settings; else SKITTER_REDIS_URL; else the embedded server in SKITTER_DIR; else
-    localhost:6379, like scrapy-redis."""
+    """REDIS_URL, or REDIS_HOST etc.; else SKITTER_REDIS_URL; else the embedded server in
+    SKITTER_DIR; else localhost:6379, like scrapy-redis."""
     params = _params(settings)
     if url := settings.get("REDIS_URL"):
         return _at("REDIS_URL", _merged(str(url), params))

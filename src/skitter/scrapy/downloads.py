@@ -1,15 +1,4 @@
-"""Downloads: when they leave, what the answers say, and their figures.
-
-When a node's requests are sent: Scrapy's downloader waits for the host's next turn.
-
-The last step before sending asks the gate of the lease, on the node's thread; if the engine's
-thread resumes too late for that turn, it asks again. robots.txt and files use the gate of an active
-page of their host.
-
-What a Scrapy response says about its host, in the frontier's terms.
-
-Records what Scrapy's downloader did, for the figures; the node's thread sends them.
-"""
+"""Downloads: when they leave, what the answers say, and their figures."""
 
 from __future__ import annotations
 
@@ -44,7 +33,12 @@ AGAIN_S = 1.0
 
 
 class Downloads:
-    """Holds requests back until they may be sent. Runs in the engine's thread."""
+    """Holds requests back until their host's next turn. Runs in the engine's thread.
+
+    The last step before sending asks the gate of the lease, on the node's thread; if the engine's
+    thread resumes too late for that turn, it asks again. robots.txt and files use the gate of an
+    active page of their host.
+    """
 
     def __init__(self, node: Node, mailbox: Mailbox) -> None:
         self._node, self._mailbox = node, mailbox
@@ -151,7 +145,8 @@ def why_unseen(request: scrapy.Request, instead: scrapy.Request) -> str:
 
 
 class Exchanges:
-    """Observes each request that the downloader finishes."""
+    """Records each request that the downloader finishes, for the figures; the node's thread sends
+    them."""
 
     def __init__(
         self, crawler: Crawler, mailbox: Mailbox, downloads: Downloads, policy: Policy

@@ -1,11 +1,4 @@
-"""Which requests are the same: the dupefilter, and our fingerprinter.
-
-REQUEST_FINGERPRINTER_CLASS = "skitter.scrapy.RequestFingerprinter": Skitter's rules for which
-URLs are the same page. Tracking parameters and spelling variants of a URL do not count.
-
-The dupefilter: which requests are the same. Whether one was seen is decided by the frontier, in
-the same step that adds it.
-"""
+"""Which requests are the same: the dupefilter, and our fingerprinter."""
 
 from __future__ import annotations
 
@@ -30,7 +23,13 @@ if TYPE_CHECKING:
 
 
 class RequestFingerprinter:
-    """By canonical URL, method and body; by Scrapy's own rules if it is not an http(s) URL."""
+    """Skitter's rules for which URLs are the same page, by canonical URL, method and body.
+
+        REQUEST_FINGERPRINTER_CLASS = "skitter.scrapy.RequestFingerprinter"
+
+    Tracking parameters and spelling variants of a URL do not count. Scrapy's own rules apply to
+    what is not an http(s) URL.
+    """
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         self._fallback = ScrapyFingerprinter(crawler)
@@ -68,8 +67,11 @@ logger = logging.getLogger(__name__)
 
 
 class RFPDupeFilter(BaseDupeFilter):
-    """Scrapy's fingerprints, the frontier's seen-set. For your own rules, override
-    `request_fingerprint` or, better, set REQUEST_FINGERPRINTER_CLASS."""
+    """Scrapy's fingerprints, the frontier's seen-set.
+
+    Whether a request was seen is decided by the frontier, in the same step that adds it. For your
+    own rules, override `request_fingerprint` or, better, set REQUEST_FINGERPRINTER_CLASS.
+    """
 
     def __init__(self, fingerprinter: Any, *, debug: bool = False) -> None:
         self.fingerprinter = fingerprinter

@@ -1,17 +1,4 @@
-"""Where Scrapy's downloader may go: no private address, no foreign proxy.
-
-The guard against private addresses, in Scrapy's downloader: no page, redirect or feed message
-may lead a node into its own network. On unless SKITTER_GUARD is False.
-
-Twisted gets a resolver that filters addresses, so only those that pass are dialled. Without
-Twisted's reactor, or with custom download handlers, the name is resolved and checked before the
-request, and the address that answered is checked after it.
-
-Which proxies a stored request may name.
-
-Whoever can write to Redis must not send a node's requests, with the passwords in them, through a
-machine of theirs or of the node's own network. What a downloader middleware chooses is not stored.
-"""
+"""Where Scrapy's downloader may go: no private address, no foreign proxy."""
 
 from __future__ import annotations
 
@@ -51,7 +38,14 @@ SCHEMES = frozenset({"http", "https", "data", "about"})
 
 
 class GuardMiddleware:
-    """Runs nearest to the downloader, so it sees the final request."""
+    """The guard against private addresses: no page, redirect or feed message may lead a node into
+    its own network. On unless SKITTER_GUARD is False.
+
+    It runs nearest to the downloader, so it sees the final request. Twisted gets a resolver that
+    filters addresses, so only those that pass are dialled. Without Twisted's reactor, or with
+    custom download handlers, the name is resolved and checked before the request, and the address
+    that answered is checked after it.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         settings = crawler.settings
@@ -271,7 +265,13 @@ _CHOSEN: Final = ("proxy", "_auth_proxy")  # the second is Scrapy's: whose passw
 
 
 class StoredProxies:
-    """Those that SKITTER_PROXIES names; all, if it is `*` or there is no guard."""
+    """The proxies that a stored request may name: those of SKITTER_PROXIES; all, if it is `*` or
+    there is no guard.
+
+    Whoever can write to Redis must not send a node's requests, with the passwords in them, through
+    a machine of theirs or of the node's own network. What a downloader middleware chooses is not
+    stored.
+    """
 
     def __init__(self, settings: BaseSettings) -> None:
         self._named = {str(one).lower() for one in settings.getlist("SKITTER_PROXIES")}

@@ -1,23 +1,4 @@
-"""What is refused or dropped: bad settings, requests, responses, items.
-
-Commands that look at a page and do not crawl: `scrapy check`, `parse`, `fetch`, `view`, `shell`.
-
-They get their own in-memory queue. They would do harm in the job: `check` runs no pipelines, so a
-page that it took would lose its items, and requests of `shell` cannot be serialized.
-
-A mistake in the settings: one sentence in the log, a crawl that does not begin, and exit code 1.
-
-Scrapy logs every exception of a component with its stack trace, except one: from 2.18 on, a crawl
-ends quietly if CloseSpider is raised when its spider has opened. Earlier releases get the
-exception itself, and the exit code.
-
-What Scrapy drops silently: statuses that no callback accepts, and failures without errback.
-
-Requests that Scrapy's middlewares keep out of a crawl, for `status` and `why`: the reason, and
-the robots.txt files. Recorded in the engine's thread, sent by the node's.
-
-An item that a pipeline failed on, kept with the reason as far as it can be serialized.
-"""
+"""What is refused or dropped: bad settings, requests, responses, items."""
 
 from __future__ import annotations
 
@@ -67,14 +48,22 @@ _COMMANDS = frozenset({"scrapy.commands.check", "scrapy.commands.parse", "scrapy
 
 
 def is_local(crawler: Crawler) -> bool:
-    """Whether this process does not crawl. `shell` creates an engine without a crawl; the others
-    (Scrapy 2.13 to 2.19) replace `start` in the spider's class."""
+    """Whether this process looks at a page and does not crawl: `scrapy check`, `parse`, `fetch`,
+    `view`, `shell`.
+
+    `shell` creates an engine without a crawl; the others (Scrapy 2.13 to 2.19) replace `start` in
+    the spider's class.
+    """
     start = getattr(crawler.spidercls, "start", None)
     return not crawler.crawling or getattr(start, "__module__", None) in _COMMANDS
 
 
 class LocalScheduler(ScrapyScheduler):
-    """Scrapy's own scheduler, in memory only, with the methods that our pipelines call."""
+    """Scrapy's own scheduler, in memory only, for commands that do not crawl.
+
+    They would do harm in the job: `check` runs no pipelines, so a page that it took would lose its
+    items, and requests of `shell` cannot be serialized. It has the methods that our pipelines call.
+    """
 
     _has_said = False
 
@@ -111,8 +100,13 @@ CLOSES_QUIETLY = scrapy.version_info >= (2, 18)
 
 
 def refuse(crawler: Crawler, error: BaseException, spider: Spider | None = None) -> None:
-    """Have the crawl end before its first request. Raises the error if Scrapy cannot do that, or
-    if it is not one that explains itself. `spider`: if the crawler has none yet."""
+    """Have the crawl end before its first request: one sentence in the log, and exit code 1.
+
+    Scrapy logs every exception of a component with its stack trace, except one: from 2.18 on, a
+    crawl ends quietly if CloseSpider is raised when its spider has opened. Earlier releases get the
+    error itself, and so does every release if the error does not explain itself. `spider`: if the
+    crawler has none yet.
+    """
     if not isinstance(error, SkitterError):
         raise error
     if not CLOSES_QUIETLY:
@@ -216,7 +210,11 @@ def _phrase(status: int) -> str:
 
 
 class IgnoredRequests:
-    """Records requests that a middleware ignores: links, and leased pages."""
+    """Records requests that middlewares keep out of a crawl, links and leased pages, for `status`
+    and `why`: the reason, and the robots.txt files.
+
+    Recorded in the engine's thread, sent by the node's.
+    """
 
     def __init__(self, crawler: Crawler, mailbox: Mailbox, put: Callable[[Parcel], None]) -> None:
         self._crawler, self._mailbox, self._put = crawler, mailbox, put
@@ -280,7 +278,8 @@ def _raiser(error: BaseException, among: Iterable[Any]) -> Any:
 
 
 def rejected_item(item: Any, *, url: str, error: BaseException | None) -> RejectedItem:
-    """The item as `skitter rejected` shows it."""
+    """An item that a pipeline failed on, as `skitter rejected` shows it: as far as it can be
+    serialized."""
     reason = cut(f"{type(error).__name__}: {error}".rstrip(": "))
     return RejectedItem(url=url, field="", reason=reason, item=_writable(item))
 

@@ -1,7 +1,4 @@
-"""The scheduler: Scrapy's side of a node. It never blocks; the node does the waiting.
-
-Finds the scheduler, for pipelines and spiders.
-"""
+"""The scheduler: Scrapy's side of a node. It never blocks; the node does the waiting."""
 
 from __future__ import annotations
 
@@ -433,7 +430,8 @@ def _fire(waiting: Deferred[None]) -> None:
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
-    """The scheduler of an open spider. Raises UsageError if it is not ours."""
+    """The scheduler of an open spider, for pipelines and spiders. Raises UsageError if it is not
+    ours."""
     engine: Any = crawler.engine
     found = engine._slot.scheduler
     # By type: Scrapy's isinstance is duck-typed, and true of every scheduler.

@@ -1,6 +1,6 @@
 """A node's options, read once from Scrapy's settings.
 
-Parses Scrapy's settings, which may be text from a command line; errors name the setting.
+Settings may be text from a command line; errors name the setting.
 """
 
 from __future__ import annotations

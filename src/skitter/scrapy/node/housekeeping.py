@@ -1,11 +1,4 @@
-"""The job that nodes share, and their chores.
-
-The job that nodes share: opened by the first, removed by the last unless it persists.
-
-A server that is away: how often to say so, and how long a node that starts waits for it.
-
-What a node does besides its pump: extend leases, reclaim from dead nodes, send stats.
-"""
+"""The job that nodes share, and what a node does besides its pump."""
 
 from __future__ import annotations
 
@@ -145,7 +138,8 @@ FIRST_S, LAST_S = 5.0, 300.0
 
 @dataclass(slots=True)
 class Absence:
-    """Pure: time is an argument, in seconds."""
+    """A server that is away: how often to say so, and how long a node that starts waits for it.
+    Pure: time is an argument, in seconds."""
 
     start_s: float  # how long a node that starts waits
     pause_s: float = 0.0  # 0: nothing is away
@@ -183,7 +177,8 @@ TICK_S, SLOW_S = 0.5, 1.0
 
 @dataclass(slots=True, kw_only=True)
 class Housekeeping:
-    """The chores of one node. A failing chore does not stop the others."""
+    """The chores of one node: extend leases, reclaim from dead nodes, send stats. A failing chore
+    does not stop the others."""
 
     frontier: Frontier
     options: NodeOptions

@@ -1,9 +1,4 @@
-"""What a node reads ahead: leases, and messages that others push.
-
-Prefetch: how many requests a node leases, and how it detects the end of the crawl.
-
-The feed of a RedisSpider: keys that others push messages to, read in batches.
-"""
+"""What a node reads ahead: leases, and messages that others push."""
 
 from __future__ import annotations
 
@@ -57,7 +52,7 @@ def _moment_of(lease: Lease) -> float:
 
 
 class Prefetch:
-    """Keeps the engine supplied, without hoarding."""
+    """Leases requests ahead of the engine, without hoarding, and detects the end of the crawl."""
 
     def __init__(
         self,
@@ -218,9 +213,12 @@ class FeedOptions:
 
 @dataclass(slots=True, kw_only=True)
 class FeedReader:
-    """Passes batches to the engine one at a time, so that it can do other work in between, and only
+    """The feed of a RedisSpider: keys that others push messages to, read in batches.
+
+    It passes batches to the engine one at a time, so that it can do other work in between, and only
     as it begins their requests: what waits stays in its key, where later messages can overtake it
-    and other programs can count it."""
+    and other programs can count it.
+    """
 
     frontier: Frontier
     options: FeedOptions

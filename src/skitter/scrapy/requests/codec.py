@@ -1,16 +1,8 @@
 """Scrapy's requests as the frontier's, and back; feed messages as requests.
 
-Which methods of a spider may be called by a name from outside.
-
-Anyone who can write to the server chooses the name and the arguments, so `__init__` or
-`from_crawler` must not be callable.
-
-A feed message as the fields of a Scrapy request. Pure, and strict about types.
-
-Converts Scrapy's requests to the frontier's and back. Callbacks go by name, without pickle.
-
 What the frontier needs has its own fields: URL, method, body, priority, depth, identity, slot. The
-rest is only for Scrapy and goes into `meta`, without default values.
+rest is only for Scrapy and goes into `meta`, without default values. Callbacks go by name, without
+pickle.
 """
 
 from __future__ import annotations
@@ -74,7 +66,11 @@ def find_callback(spider: Spider, name: str) -> Callable[..., Any] | None:
 
 
 def find_public_callback(spider: Spider, name: str) -> Callable[..., Any]:
-    """For feed messages. Raises UsageError unless it is a public method of the user's class."""
+    """For feed messages. Raises UsageError unless it is a public method of the user's class.
+
+    Anyone who can write to the server chooses the name and the arguments, so `__init__` or
+    `from_crawler` must not be callable.
+    """
     users = any(name in one.__dict__ for one in type(spider).__mro__ if _is_users(one))
     method = find_callback(spider, name) if users and not name.startswith("_") else None
     if method is None:
@@ -107,8 +103,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def request_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """Raises UsageError, naming the field. Unknown keys are form data, as in scrapy-redis: the body
-    of a POST, unless it has one; with other methods the query, replacing that of the URL."""
+    """A feed message as the fields of a Scrapy request. Pure; raises UsageError, naming the field.
+
+    Unknown keys are form data, as in scrapy-redis: the body of a POST, unless it has one; with
+    other methods the query, replacing that of the URL.
+    """
     if not message.get("url"):
         raise UsageError("the message has no url, which is required.")
     fields: dict[str, Any] = {"dont_filter": True, "method": "GET"}
