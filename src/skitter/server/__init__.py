@@ -5,8 +5,8 @@ application  The ASGI application: the routes, the dashboard, and the checks on 
 call         One call: who makes it, its query, and its line in the action log
 channels     Live messages and charts, read once for all who look
 endpoint     Turns a row of the table of routes into an ASGI application
-keyring      Tokens and browser sessions, and the operator's own token
-openapi      The API, described: OpenAPI 3.1, and a readable page
+keyring      Tokens and browser sessions, failed log-ins, and the operator's own token
+openapi      The API, described by the table of routes: OpenAPI 3.1, and a readable page
 presence     Whether Redis answers, and pushes that are sent to it in batches
 problems     Every error as problem+json (RFC 9457)
 protocol     HTTP with timeouts against slow clients: uvicorn would wait forever for headers

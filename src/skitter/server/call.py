@@ -1,13 +1,4 @@
-"""One call: who makes it, its query, and its line in the action log.
-
-Authenticate a call by bearer token or session; check its scope and its CSRF token.
-
-One call, as passed to the function that answers it.
-
-Query parameters shared by several routes.
-
-The action log over HTTP: who did what.
-"""
+"""One call: who makes it, its query, and its line in the action log."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Live messages and charts, read once for all who look.
-
-Live messages about jobs. However many clients listen, each job is read and each message encoded
-once.
-
-What charts show, read once for all who look at the same one.
-"""
+"""Live messages and charts, read once for all who look."""
 
 from __future__ import annotations
 
@@ -47,7 +41,8 @@ encode = msgspec.json.Encoder().encode
 
 @dataclass(slots=True)
 class Hub:
-    """The channels that have listeners."""
+    """The channels that have listeners: however many, each job is read and each message encoded
+    once."""
 
     watcher: Watcher
     presence: Presence

@@ -1,9 +1,4 @@
-"""Tokens and browser sessions, and the operator's own token.
-
-Tokens, browser sessions, and a limit on failed log-ins.
-
-The operator's own token and the key that signs sessions, in files that only they can read.
-"""
+"""Tokens and browser sessions, failed log-ins, and the operator's own token."""
 
 from __future__ import annotations
 
@@ -208,7 +203,7 @@ TOKEN, KEY = "http-token", "http-key"
 
 @dataclass(frozen=True, slots=True)
 class OwnToken:
-    """A token with the scope `operate`."""
+    """The operator's own token, with the scope `operate`, in a file that only they can read."""
 
     text: str
     file: Path

@@ -1,9 +1,4 @@
-"""The API, described: OpenAPI 3.1, and a readable page.
-
-OpenAPI 3.1 from the table of routes.
-
-A readable page about the API, generated from the table of routes.
-"""
+"""The API, described by the table of routes: OpenAPI 3.1, and a readable page."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Whether Redis answers, and pushes that are sent to it in batches.
-
-Whether Redis answers: checked once for all calls, so that none waits to find out.
-
-Batches pushes: while one `add` is in flight, others collect for the next.
-"""
+"""Whether Redis answers, and pushes that are sent to it in batches."""
 
 from __future__ import annotations
 
@@ -78,8 +73,11 @@ class UnderWay:
 
 @dataclass(slots=True)
 class Presence:
-    """Whether Redis is here or away. When it goes away, calls in flight fail at once and say so;
-    a timeout per call would also cut off long work."""
+    """Whether Redis is here or away, checked once for all calls, so that none waits to find out.
+
+    When it goes away, calls in flight fail at once and say so; a timeout per call would also cut
+    off long work.
+    """
 
     server: Server
     away: str = ""  # what is wrong; empty: Redis is here
@@ -236,7 +234,7 @@ class JobPushes:
 
 @dataclass(slots=True)
 class Pushes:
-    """The open jobs, by name."""
+    """The open jobs, by name: while one `add` is in flight, others collect for the next."""
 
     server: Server
     presence: Presence

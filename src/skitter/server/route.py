@@ -1,9 +1,4 @@
-"""One row of the table of routes, and the headers of all answers.
-
-One row of the table of routes.
-
-Headers common to all answers.
-"""
+"""One row of the table of routes, and the headers of all answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The calls of the HTTP API, by subject, and the table of their routes.
 
-scrapyd Scrapyd's endpoints, for programs that know those
-
 dead     Dead letters: list, group, retry, drop
 events   Live events, and webhooks
 hosts    Hosts, and what the fleet has: sessions, routes, Celery tasks

@@ -1,9 +1,4 @@
-"""Live events, and webhooks.
-
-Live events, as server-sent events.
-
-Webhooks over HTTP: list, add, remove.
-"""
+"""Live events, and webhooks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Hosts, and what the fleet has: sessions, routes, Celery tasks.
-
-Hosts: their request rates and outcomes, and the values that override the job's.
-
-Sessions, routes and Celery tasks.
-"""
+"""Hosts, and what the fleet has: sessions, routes, Celery tasks."""
 
 from __future__ import annotations
 

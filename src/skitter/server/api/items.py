@@ -1,14 +1,4 @@
-"""What a job has: items, metrics, log, quality; and the health of the server.
-
-Stored items: a page of them, or all as a file.
-
-The frontier records where items are stored, but anyone who can write to it could name any file: we
-open only what this server was configured with.
-
-A job's records: its metrics over time, its log, the quality of its items.
-
-The server's health, and the metrics of all jobs.
-"""
+"""What a job has: items, metrics, log, quality; and the health of the server."""
 
 from __future__ import annotations
 
@@ -123,7 +113,11 @@ async def _page(frontier: Frontier, source: Destination | None, after: str, limi
 
 
 async def _source(call: Call, frontier: Frontier) -> Destination | None:
-    """Where to read a job's items from; None: they are in the frontier."""
+    """Where to read a job's items from; None: they are in the frontier.
+
+    The frontier records where items are stored, but anyone who can write to it could name any file:
+    we open only what this server was configured with.
+    """
     held = await find_sink(frontier)
     if not held:
         return None

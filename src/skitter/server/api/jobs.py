@@ -1,11 +1,4 @@
-"""Jobs: list, inspect, control; their options and schedules.
-
-Jobs: list, inspect, control.
-
-A job's options: show, change, and preview a change.
-
-A job's schedule: when its rounds begin.
-"""
+"""Jobs: list, inspect, control; their options and schedules."""
 
 from __future__ import annotations
 

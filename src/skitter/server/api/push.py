@@ -1,9 +1,4 @@
-"""URLs: push them, check them, explain one.
-
-Push URLs: one, many, or a stream of lines.
-
-Whether every URL is accounted for, and why a URL is where it is.
-"""
+"""URLs: push them, check them, explain one."""
 
 from __future__ import annotations
 
