@@ -7,7 +7,7 @@ A row is identified by (job, fingerprint, index). Writing it again updates it; a
 any instruction neither loses nor duplicates a row (files/ledger.py says how for files).
 
 base         What a sink guarantees; stores on their own thread; what is tried again
-columns      Columns: the kinds of their values, and their names
+columns      Columns: their names, and the kinds of their values
 comparison   What a later visit found different in a row, and what does not count as different
 databases/   Items in tables of databases
 destination  Where the items of a job go, as named by the user

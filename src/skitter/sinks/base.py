@@ -1,7 +1,5 @@
 """What a sink guarantees; stores on their own thread; what is tried again.
 
-What a sink guarantees, and what it raises.
-
 SkitterError
 ├── UsageError
 │   ├── BadSink          items cannot be written there
@@ -10,10 +8,6 @@ SkitterError
 └── InfrastructureError
     ├── SinkAway         not accepting rows now; the same call may succeed later
     └── SinkBusy         another process is writing this file
-
-Runs a store on its own thread: the event loop never waits for a disk or a database.
-
-Retrier: repeat what is away now and may soon be back, and report why.
 """
 
 from __future__ import annotations
@@ -216,7 +210,8 @@ Ts = TypeVarTuple("Ts")
 
 
 class ThreadedSink(Generic[S]):
-    """A sink that passes each call to its store, one at a time, on one thread.
+    """A sink that passes each call to its store, one at a time, on one thread: the event loop never
+    waits for a disk or a database.
 
     A cancelled call still finishes on that thread, and `close` runs after it: a store is never
     closed during a write.
@@ -308,7 +303,8 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Retrier:
-    """`await retry(call, ...)`: repeat until it succeeds, or until told to stop."""
+    """`await retry(call, ...)`: repeat what is away now, and report why, until it succeeds or is
+    told to stop."""
 
     stop: asyncio.Event
     pace: LoadPace = field(default_factory=LoadPace)

@@ -1,13 +1,4 @@
-"""Columns: the kinds of their values, and their names.
-
-Types of values, and what happens to a column that meets two of them.
-
-    NULL < BOOL, INT, BYTES, TIME, DATE < TEXT < JSON        INT < LONG < TEXT, INT < FLOAT < TEXT
-
-`widen` goes up this order just far enough for both, `fit` converts a value to the column's type.
-
-Column names: turns any field name into one that every database accepts.
-"""
+"""Columns: their names, and the kinds of their values."""
 
 from __future__ import annotations
 
@@ -25,7 +16,13 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What a column holds."""
+    """What a column holds.
+
+        NULL < BOOL, INT, BYTES, TIME, DATE < TEXT < JSON
+        INT < LONG < TEXT, INT < FLOAT < TEXT
+
+    `widen` goes up this order just far enough for two kinds, `fit` converts a value to a column's.
+    """
 
     NULL = "null"  # nothing yet
     BOOL = "bool"

@@ -1,16 +1,4 @@
-"""Rows of a store: written to a file, or read back.
-
-Items of several types in one table: the field `_type` says which. A file that is written at the
-end gets one more file for each type, with the columns of that type.
-
-Write the rows of a database to a file: either the old file or the new one exists, never half.
-
-The rows go to a draft beside the file, which is then renamed. Its name is random and new: whoever
-can write to that folder cannot have put a link there. A second file is locked: the second of two
-exports to one file waits, so older rows never replace newer ones.
-
-Read what a sink has stored: some rows, or all of them as a stream.
-"""
+"""Rows of a store: written to a file, or read back."""
 
 from __future__ import annotations
 
@@ -55,7 +43,7 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class OfType:
-    """The rows of one type, and its columns."""
+    """The rows of one type, and its columns: the field `_type` says which."""
 
     table: SqlTable
     name: str
@@ -192,7 +180,13 @@ async def export(
     table: str | None = None,
     selection: Selection | None = None,
 ) -> int:
-    """Write the job's current rows, or some of them. Returns how many."""
+    """Write the job's current rows, or some of them: either the old file or the new one exists,
+    never half. Returns how many.
+
+    The rows go to a draft beside the file, which is then renamed. Its name is random and new:
+    whoever can write to that folder cannot have put a link there. A second file is locked: the
+    second of two exports to one file waits, so older rows never replace newer ones.
+    """
     async with open_on_thread(partial(open_database, dsn, job=job, table=table)) as source:
         what = selection.of(source.store) if selection else source.store
         return await _export(source, what, target)

@@ -1,11 +1,4 @@
-"""Rows: made from results, and replaced only by later visits.
-
-From a result to a row: flat, named and typed.
-
-Visits: a row is replaced only by a later visit to its page, in whatever order rows arrive.
-
-Loaders take over what dead ones held, so rows of an earlier visit may come after those of a later.
-"""
+"""Rows: made from results, and replaced only by later visits."""
 
 from __future__ import annotations
 
@@ -49,7 +42,8 @@ def rows_of(results: Iterable[Result]) -> list[Row]:
 
 
 def row_of(result: Result) -> Row:
-    """One row; TypeError, ValueError or RecursionError if the item cannot be stored as data."""
+    """One row, flat, named and typed; TypeError, ValueError or RecursionError if the item cannot be
+    stored as data."""
     item = _plain(result.item)
     fields = item if isinstance(item, dict) else {VALUE: item}
     fields = {safe_field(name): _settle(value) for name, value in fields.items()}
@@ -144,8 +138,12 @@ def fresh_of(
     stored: Mapping[str, datetime],
     emptied: Mapping[str, datetime] | None = None,
 ) -> Fresh:
-    """Leave out rows of visits before the last one that is known. `stored`: when known rows of
-    these pages were fetched, by id; `emptied`: when a visit found that a page has no items."""
+    """Leave out rows of visits before the last one that is known.
+
+    Loaders take over what dead ones held, so rows of an earlier visit may come after those of a
+    later. `stored`: when known rows of these pages were fetched, by id; `emptied`: when a visit
+    found that a page has no items.
+    """
     began = dict(emptied or {})
     for row_id, at in stored.items():
         page = page_of(row_id)

@@ -1,21 +1,4 @@
-"""Tables of databases: their columns, our marks, and dialects.
-
-What differs between the databases that sql.py writes to.
-
-The shape of a table: which column holds which field, and its kind.
-
-It is kept in the database itself, in `_skitter_columns`: field names survive any renaming, columns
-that the owner added are distinguishable from ours, and all loaders agree.
-
-Marks: what a database remembers of a job besides its rows, in two tables of ours.
-
-Which pages had no items at their last visit: rows of earlier visits may still be on their way. And
-which crawl the rows are of: `--fresh` removes them and begins the next one, after which a loader of
-the crawl before must not write.
-
-Views: where a job's items are of several types, its table gets a view of each. `shop_book` shows
-the books of `shop`, with the columns that they fill.
-"""
+"""Tables of databases: their columns, our marks, the views of types; and dialects."""
 
 from __future__ import annotations
 
@@ -80,7 +63,8 @@ class FailureKind(Enum):
 
 
 class Dialect(Protocol):
-    """What differs between databases, with defaults for the common case."""
+    """What differs between the databases that sql.py writes to, with defaults for the common
+    case."""
 
     name: str
     away: str  # what to say when it accepts no rows
@@ -163,7 +147,11 @@ class FieldColumn:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table's current columns."""
+    """A table's current columns: which holds which field, and its kind.
+
+    It is kept in the database itself, in `_skitter_columns`: field names survive any renaming,
+    columns that the owner added are distinguishable from ours, and all loaders agree.
+    """
 
     table: str
     columns: dict[str, FieldColumn] = field(default_factory=dict)  # by field
@@ -311,7 +299,8 @@ def _of(marks: Table, table: str, job: str) -> Any:
 def read_emptied(
     connection: Connection, table: str, job: str, pages: list[str]
 ) -> dict[str, datetime]:
-    """When these pages were found to have no items."""
+    """When these pages were found to have no items: rows of earlier visits may still be on their
+    way."""
     query = select(EMPTIED.c.page, EMPTIED.c.at).where(_of(EMPTIED, table, job))
     found = connection.execute(query.where(EMPTIED.c.page.in_(pages)))
     return {page: datetime.fromisoformat(at) for page, at in found}
@@ -337,7 +326,11 @@ def read_crawl(connection: Connection, table: str, job: str) -> int:
 
 
 def check_crawl(connection: Connection, table: str, job: str, *, ours: int) -> None:
-    """Raises BadSink. An older one is fine: the database was replaced."""
+    """Raises BadSink if the rows are of a newer crawl.
+
+    `--fresh` removes rows and begins the next crawl, after which a loader of the crawl before must
+    not write. A table of an older one is fine: the database was replaced.
+    """
     if read_crawl(connection, table, job) > ours:
         raise BadSink(
             f"the rows of {job!r} were removed by --fresh after this loader began: what it had "
@@ -403,7 +396,11 @@ def take_views(connection: Connection, table: str) -> Types:
 
 
 def put_views(connection: Connection, shape: Shape, types: Types) -> None:
-    """Create them again. Not where the name is taken, or the user may not: rows come first."""
+    """Create the views of a table again: one for each type, where its items are of several.
+
+    `shop_book` shows the books of `shop`, with the columns that they fill. Not where the name is
+    taken, or the user may not: rows come first.
+    """
     for name, fields in list(types.items())[:MOST]:
         with suppress(DBAPIError), connection.begin_nested():
             connection.exec_driver_sql(_definition(connection, shape, name, fields))

@@ -1,27 +1,4 @@
-"""What is beside an output file: its ledger, its receipt, and errors of its disk.
-
-Disk errors explained, and directories synced.
-
-Receipts: which files were written from a store. No other file may be overwritten.
-
-The ledger: a small SQLite file beside `out.jsonl`, named `out.jsonl.state`.
-
-It records how much of the output is valid and where each row is in it. A loader may be killed at
-any instruction, so every step leaves one of two states, divided by the ledger's commit:
-
-1. The output is written beyond the recorded length, and forced to disk.
-2. One ledger transaction records the new rows and the new length.  <- from here they count
-3. The caller acknowledges.
-
-Killed before 2: the next opening truncates the output, and the unacknowledged rows are delivered
-again. Killed between 2 and 3: they are delivered again too, found here, and skipped. *All* ids are
-kept, not only those of the last batch, because a dead loader's rows come back only after its
-successor has written others.
-
-A file with changed rows is first written in full under another name; the transaction then records
-the new places *and* the pending rename; the rename follows, and the next opening repeats it if it
-did not happen.
-"""
+"""What is beside an output file: its ledger and its receipts; and errors of its disk."""
 
 from __future__ import annotations
 
@@ -79,8 +56,11 @@ _BUSY_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Receipts:
-    """Kept in the store itself, by size and time: these survive moving the folder, and change as
-    soon as somebody else writes to the file."""
+    """Which files were written from a store. No other file may be overwritten.
+
+    Kept in the store itself, by size and time: these survive moving the folder, and change as soon
+    as somebody else writes to the file.
+    """
 
     store: Path
 
@@ -153,7 +133,26 @@ class Place(NamedTuple):
 
 
 class Ledger:
-    """Which parts of one output are valid. Only the process that has it open may write."""
+    """Which parts of one output are valid, in a small SQLite file: `out.jsonl.state` for
+    `out.jsonl`.
+
+    It records how much of the output is valid and where each row is in it. Only the process that
+    has it open may write. A loader may be killed at any instruction, so every step leaves one of
+    two states, divided by the ledger's commit:
+
+    1. The output is written beyond the recorded length, and forced to disk.
+    2. One ledger transaction records the new rows and the new length.  <- from here they count
+    3. The caller acknowledges.
+
+    Killed before 2: the next opening truncates the output, and the unacknowledged rows are
+    delivered again. Killed between 2 and 3: they are delivered again too, found here, and skipped.
+    *All* ids are kept, not only those of the last batch, because a dead loader's rows come back
+    only after its successor has written others.
+
+    A file with changed rows is first written in full under another name; the transaction then
+    records the new places *and* the pending rename; the rename follows, and the next opening
+    repeats it if it did not happen.
+    """
 
     def __init__(self, output: Path, *, job: str) -> None:
         self.output = output
