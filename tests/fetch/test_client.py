@@ -107,6 +107,25 @@ async def test_a_compressed_body_is_unpacked(fetcher, encoding, data):
     assert response.body == TEXT
 
 
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("GZIP", GZIP),
+        ("x-gzip", GZIP),
+        ("gzip, gzip", gzip.compress(GZIP, mtime=0)),
+        ("identity, gzip", GZIP),
+        ("UTF-8", TEXT),  # it is none, and browsers ignore it
+    ],
+    ids=["upper case", "x-gzip", "twice", "identity", "charset"],
+)
+async def test_codings_may_be_spelled_otherwise_and_several(open_fetcher, encoding, data):
+    async with (
+        serve({"/": reply(data, f"content-encoding: {encoding}")}) as site,
+        open_fetcher(max_body_mb=1) as it,
+    ):
+        assert (await it.fetch(request(site))).body == TEXT
+
+
 async def test_an_empty_body_that_claims_to_be_gzip_is_empty(fetcher):
     async with serve({"/": reply(b"", "content-encoding: gzip")}) as site:
         assert (await fetcher.fetch(request(site))).body == b""
@@ -245,6 +264,9 @@ async def test_an_endless_body_stops_at_the_limit_and_the_connection_is_closed(o
         await asyncio.wait_for(site.hung_up.wait(), 10)
 
 
+GZIPS = "gzip", "x-gzip"
+
+
 async def test_a_gzip_bomb_of_300_mb_stops_at_the_limit(open_fetcher):
     packer = zlib.compressobj(wbits=31)
     start = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -253,11 +275,12 @@ async def test_a_gzip_bomb_of_300_mb_stops_at_the_limit(open_fetcher):
     assert len(bomb) < 500_000
     before = _peak_bytes()
     async with (
-        serve({"/": reply(bomb, "content-encoding: gzip")}) as site,
+        serve({f"/{one}": reply(bomb, f"content-encoding: {one}") for one in GZIPS}) as site,
         open_fetcher(max_body_mb=5) as it,
     ):
-        with pytest.raises(ResponseTooLarge):
-            await it.fetch(request(site))
+        for one in GZIPS:
+            with pytest.raises(ResponseTooLarge):
+                await it.fetch(request(site, f"/{one}"))
     assert _peak_bytes() - before < 60 * 2**20
 
 
@@ -378,6 +401,8 @@ async def test_a_request_that_got_no_answer_is_not_sent_again_behind_our_back(fe
         (raw("transfer-encoding: chunked", body=b"5\r\nhello\r\n"), "cut off"),
         (raw("transfer-encoding: chunked", body=b"5\r\nhel"), "cut off"),
         (reply(b"hello, gzip", "content-encoding: gzip"), "does not decompress"),
+        (reply(GZIP[:-12], "content-encoding: x-gzip"), "does not decompress"),
+        (reply(b"hello, gzip", "content-encoding: gzip, br"), "packed with br"),
         (
             raw("content-encoding: gzip", body=GZIP[:-12]),
             "does not decompress",

@@ -91,7 +91,8 @@ def test_a_declaration_in_the_document_is_obeyed(markup):
         (b'<meta charset="utf-16">\xc3\xa9', html(), "utf-8"),
         (b"\xc3\xa9", html(), "utf-8"),
         (b"caf\xe9", html(), "windows-1252"),
-        (b" " * 1100 + b'<meta charset="koi8-r">\xe9', html(), "windows-1252"),
+        (b" " * 1100 + b'<meta charset="iso-8859-2">\xe9', html(), "iso-8859-2"),
+        (b" " * 1100 + b'<meta charset="koi8-r">\xc3\xa9', html(), "utf-8"),
     ],
 )
 def test_the_strongest_sign_wins(body, headers, name):
@@ -108,13 +109,32 @@ def test_bytes_that_do_not_fit_the_declared_encoding_are_replaced():
     assert decode(b"a\xffb", html("text/html; charset=utf-8")) == ("a\ufffdb", "utf-8")
 
 
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("naïve café, déjà vu ☃".encode() * 2 + b"\xe2\x82", "utf-8"),  # cut in the middle
+        ("naïve café, déjà vu".encode("cp1252") + b" \xc3\xa9", "windows-1252"),
+        (b"\xe9", "windows-1252"),
+    ],
+)
+def test_a_byte_that_does_not_fit_does_not_spoil_a_page(body, name):
+    assert decode(body)[1] == name
+
+
 def test_nothing_is_utf8():
     assert decode(b"") == ("", "utf-8")
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"<meta " * 200, b"<meta charset=" + b" " * 1000, b"<!--" * 300, b"<meta a='" * 100],
+    [
+        b"<meta " * 200,
+        b"<meta charset=" + b" " * 1000,
+        b"<!--" * 300,
+        b"<meta a='" * 100,
+        b"\xff<meta '" + b'<meta "' * 9_000,
+        b"\xe9\x80" * 500_000,
+    ],
 )
 def test_a_hostile_document_costs_no_time(body):
     before = time.process_time()

@@ -18,6 +18,11 @@ from skitter.urls import MAX_URL_BYTES
 Headers = Iterable[tuple[str, str]]
 
 _PRESCAN_BYTES: Final = 1024
+_LATE_BYTES: Final = 16 * 1024  # browsers change their mind if a meta element comes later
+_NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
+_UTF8: Final = re.compile(  # characters of two to four bytes; RFC 3629, without its finer points
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 
 # Possessive, and no match begins inside a name: the input comes from strangers.
@@ -43,8 +48,8 @@ def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
     """The text, without its byte order mark, and the standard name of its encoding.
 
     The encoding is, in this order (WHATWG HTML 13.2.3, Encoding 6): a byte order mark, the charset
-    of Content-Type, a declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8,
-    windows-1252.
+    of Content-Type, a declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8, a
+    declaration further down, UTF-8 if only a few bytes of it are not, windows-1252.
     """
     for mark, name in _MARKS:
         if body.startswith(mark):
@@ -54,7 +59,16 @@ def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
     try:
         return body.decode(), "utf-8"
     except UnicodeDecodeError:
-        return _decode(body, "windows-1252"), "windows-1252"
+        name = _in_document(body[:_LATE_BYTES]) or _likelier(body)
+        return _decode(body, name), name
+
+
+def _likelier(body: bytes) -> str:
+    """One cut character does not make a page of UTF-8 another: text in windows-1252 hardly ever has
+    bytes that are."""
+    whole = _UTF8.findall(body)
+    broken = len(_NOT_ASCII.findall(body)) - sum(map(len, whole))
+    return "utf-8" if len(whole) > 4 * broken else "windows-1252"
 
 
 def _declared(body: bytes, headers: Headers) -> str | None:

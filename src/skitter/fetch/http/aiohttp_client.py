@@ -1,4 +1,4 @@
-"""The client on `aiohttp`, and the decompression that it lacks.
+"""The client on `aiohttp`, with all that it decompresses.
 
 It has no HTTP/2, takes more CPU time, and has nothing in common with wreq: it exists so that one
 young library is not a single point of failure (docs/adr/0033).
@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-import zlib
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import brotli  # type: ignore[import-untyped]
@@ -21,6 +20,7 @@ from yarl import URL
 from skitter.errors import BadResponse, FetchError, FetchTimeout, ResponseTooLarge
 from skitter.fetch.http.aiohttp_dial import EXCHANGE, Connector, Exchange, tls_of
 from skitter.fetch.http.exchange import Clients, Dialer, bad_header, read_headers, too_large
+from skitter.fetch.http.packing import BadPacking, Unpacker, Zlib, unpacked
 from skitter.fetch.http.upstream import Upstream
 from skitter.model import Response
 
@@ -39,47 +39,10 @@ ACCEPTED: Final = "gzip, deflate, br, zstd"
 BLOCK_BYTES: Final = 256 * 2**10
 
 
-class BadPacking(ValueError):
-    """The body does not decompress, or ends too early."""
-
-
-class Unpacker(Protocol):
-    """Decompresses one body as it arrives. aiohttp's own decompression takes a truncated gzip for a
-    whole page."""
-
-    def feed(self, data: bytes, max_bytes: int) -> bytes:
-        """Returns at most a block more than `max_bytes`. Raises BadPacking."""
-        ...
-
-    def finish(self) -> None:
-        """Raises BadPacking if the body is incomplete."""
-        ...
-
-
 def unpacker_of(encoding: str) -> Unpacker | None:
     """None: it is not compressed, or in an unknown way."""
     kind = _KINDS.get(encoding.strip().lower())
     return kind() if kind else None
-
-
-class _Zlib:
-    """gzip, and both kinds of deflate: with zlib's header (RFC 9110 8.4.1.2) and without."""
-
-    def __init__(self) -> None:
-        self._state: zlib._Decompress | None = None
-
-    def feed(self, data: bytes, max_bytes: int) -> bytes:
-        if self._state is None:
-            is_raw = data[0] & 0x0F != 8 and data[:1] != b"\x1f"
-            self._state = zlib.decompressobj(-zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS + 32)
-        try:
-            return self._state.decompress(data, max_bytes + 1)
-        except zlib.error as error:
-            raise BadPacking(str(error)) from error
-
-    def finish(self) -> None:
-        if self._state and not self._state.eof:
-            raise BadPacking("it ends too early")
 
 
 class _Brotli:
@@ -119,9 +82,9 @@ class _Zstd:
 
 
 _KINDS: Final[dict[str, type[Unpacker]]] = {
-    "gzip": _Zlib,
-    "x-gzip": _Zlib,
-    "deflate": _Zlib,
+    "gzip": Zlib,
+    "x-gzip": Zlib,
+    "deflate": Zlib,
     "br": _Brotli,
     "zstd": _Zstd,
 }
@@ -292,7 +255,7 @@ async def _body_of(
     call: Call, answer: _Answer, quiet: asyncio.Timeout, headers: tuple[tuple[str, str], ...]
 ) -> bytes:
     if call.sink is None or not call.sink.begins(answer.status, headers):
-        return await _read_body(call, answer, quiet)
+        return await _read_body(call, answer, quiet, headers)
     loop, silence_s = asyncio.get_running_loop(), call.options.first_byte_timeout_s
     while piece := await answer.content.readany():
         quiet.reschedule(loop.time() + silence_s)
@@ -300,7 +263,9 @@ async def _body_of(
     return call.sink.end()
 
 
-async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> bytes:
+async def _read_body(
+    call: Call, answer: _Answer, quiet: asyncio.Timeout, headers: tuple[tuple[str, str], ...]
+) -> bytes:
     """Count as it arrives. Chunks are not kept: a server may send each byte in its own, and ten
     million of them take gigabytes."""
     body, max_bytes = bytearray(), call.options.max_body_bytes
@@ -313,7 +278,8 @@ async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> byt
             raise too_large(call)
     if unpacker:
         unpacker.finish()
-    return bytes(body)
+        return bytes(body)
+    return unpacked(call, headers, bytes(body))
 
 
 # The first match decides.

@@ -33,6 +33,7 @@ from skitter.fetch.http.exchange import (
     shown,
     too_large,
 )
+from skitter.fetch.http.packing import unpacked
 from skitter.model import Response
 
 if TYPE_CHECKING:
@@ -182,11 +183,12 @@ class WreqClient:
             address, headers = await _read_head(call, answer)
             status = answer.status.as_int()
             takes = call.sink is not None and call.sink.begins(status, headers)
+            body = await (_pour if takes else _read_body)(call, answer)
             return Response(
                 url=call.request.url,
                 status=status,
                 headers=headers,
-                body=await (_pour if takes else _read_body)(call, answer),
+                body=body if takes else unpacked(call, headers, body),
                 remote_address=address,
                 elapsed_s=perf_counter() - started,
                 first_byte_s=first_byte_s,
