@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import types
@@ -10,14 +11,30 @@ import pytest
 
 import skitter as package
 from needs import need
-from skitter.cli.menu import ELSEWHERE, PANELS
+from skitter.cli.menu import ELSEWHERE, FIRST, PANELS
 
 
-def test_without_arguments_the_menu_is_shown(skitter):
-    answer = skitter("--help")
+def test_the_menu_fits_on_a_screen_and_explains_what_comes_first(skitter, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = skitter("--help").out
 
-    for command in ("push", "status", "pause", "audit", "why", "dead", "up", "doctor", "demo"):
-        assert command in answer.out
+    assert len(shown.splitlines()) < 40
+    assert set(re.findall(r"\w+", shown)) >= commands().keys()
+    assert {name for name, line in commands().items() if explains(shown, name, line)} == {*FIRST}
+
+
+def test_on_demand_the_menu_explains_all_commands(skitter):
+    shown = skitter("--all")
+
+    assert all(explains(shown.out, name, line) for name, line in commands().items())
+
+
+def explains(shown, name, line):
+    return f" {name} {line} " in " ".join(shown.split()) + " "
+
+
+def commands():
+    return {name: line for panel in PANELS.values() for name, (_, line) in panel.items()}
 
 
 @pytest.mark.parametrize(
@@ -36,7 +53,7 @@ def test_the_usage_of_a_command_is_as_people_type_it(skitter, words, usage):
 
 
 def test_what_a_command_is_called_elsewhere_leads_to_ours():
-    ours = {name for panel in PANELS.values() for name in panel}
+    ours = set(commands())
     assert {one.partition(" ")[0] for one in ELSEWHERE.values()} <= ours | {"--version"}
     assert not ours & ELSEWHERE.keys()
 

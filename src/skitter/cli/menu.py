@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from importlib import import_module
 from typing import Annotated, Any
@@ -21,18 +22,21 @@ from skitter.errors import SkitterError
 NAME, VARIABLE = "skitter", "_SKITTER_COMPLETE"
 ABOUT = "A distributed web-scraping system in which every URL is accounted for."
 NOTE = (
-    "`skitter COMMAND --help` shows the options of a command. State is kept on the server that "
-    "--redis URL or SKITTER_REDIS_URL names; without either, an embedded server starts by itself, "
-    "in .skitter/. Most commands take --json. `skitter --version` shows what is installed."
+    "`skitter COMMAND --help` shows the options of a command, `skitter --all` what each command "
+    "does, `skitter --version` what is installed. State is kept on the server that --redis URL or "
+    "SKITTER_REDIS_URL names; without either, an embedded server starts by itself, in .skitter/. "
+    "Most commands take --json."
 )
 WIDEST = 100
 #: Celery parses its own options, including --help.
 PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
-#: The panels of `skitter --help` with their commands, in this order: where each is in skitter.cli,
+#: The commands that a newcomer needs, which `skitter --help` explains.
+FIRST = ("demo", "new", "fetch", "run", "crawl", "status", "export", "dead", "why", "serve")
+#: All commands by what they are for, in the order of `skitter --all`: where each is in skitter.cli,
 #: and the first line of its help, which would otherwise import them all.
 PANELS = {
-    "Begin": {
+    "Write a spider": {
         "demo": ("commands.project:demo", "Crawl a bundled bookshop, and audit the result."),
         "new": ("commands.project:new", "Write a working spider and its test, for you to change."),
         "fetch": ("commands.shell:fetch", "Show one page as a worker sees it."),
@@ -61,6 +65,8 @@ PANELS = {
             "running:celery",
             "Run a command of Celery on Skitter's app, such as `worker -c 4`.",
         ),
+    },
+    "Items and pages": {
         "load": (
             "outputs:load_items",
             "Move items from the server into a database or file, until stopped.",
@@ -70,41 +76,37 @@ PANELS = {
             "outputs:changes",
             "Show what later visits found: fields that changed, new and gone pages.",
         ),
+        "rejected": (
+            "commands.jobs:rejected",
+            "Show items that do not fit their type or cannot be stored.",
+        ),
         "archive": ("commands.archive:group", "Show and read the pages that a crawl has kept."),
         "replay": ("commands.archive:replay", "Run a spider on kept pages, without the web."),
         "redo": ("commands.archive:redo", "Handle pages again, with the spider as it is now."),
-        "adopt": (
-            "commands.jobs:adopt",
-            "Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.",
-        ),
-        "release": (
-            "commands.leaving:release",
-            "Give the queue and the seen-set of a Scrapy job back to scrapy-redis.",
+        "forget": (
+            "commands.leaving:forget_urls",
+            "Forget pages that are done, so that a link or a push brings them again.",
         ),
     },
-    "Feed and watch": {
-        "push": ("commands.jobs:push", "Add URLs to a job, which is created if needed."),
+    "Watch": {
         "status": (
             "status:status",
             "Show how many URLs are pending, leased, done and dead.",
         ),
-        "rejected": (
-            "commands.jobs:rejected",
-            "Show items that do not fit their type or cannot be stored.",
+        "top": ("commands.workers:top", "Watch jobs, workers, rates and the log live."),
+        "logs": ("commands.workers:logs", "Show the log of all workers on all machines."),
+        "metrics": (
+            "commands.metrics:metrics",
+            "Show what a crawl, or your own code, has counted and timed.",
         ),
         "quality": (
             "commands.metrics:quality",
             "Show how often each field of the items is filled, now and before.",
         ),
-        "metrics": (
-            "commands.metrics:metrics",
-            "Show what a crawl, or your own code, has counted and timed.",
-        ),
-        "logs": ("commands.workers:logs", "Show the log of all workers on all machines."),
-        "top": ("commands.workers:top", "Watch jobs, workers, rates and the log live."),
         "hosts": ("commands.metrics:hosts", "Show the hosts with the longest delays, and why."),
     },
     "Steer": {
+        "push": ("commands.jobs:push", "Add URLs to a job, which is created if needed."),
         "create": ("commands.steer:create", "Create a job with options of its own."),
         "pause": ("commands.steer:pause", "Stop handing out URLs; new ones are still accepted."),
         "resume": ("commands.steer:resume", "Continue after pause, drain or cancel."),
@@ -129,14 +131,14 @@ PANELS = {
             "commands.check:explain",
             "Explain where a URL is, what it waits for, and where it was found.",
         ),
-        "forget": (
-            "commands.leaving:forget_urls",
-            "Forget pages that are done, so that a link or a push brings them again.",
-        ),
         "dead": ("commands.dead:group", "List, retry or drop URLs that were given up."),
         "health": (
             "commands.check:health",
             "Say in one line whether the server, or this machine's worker or loader, is healthy.",
+        ),
+        "doctor": (
+            "commands.server:doctor",
+            "Check the server, and say how to fix what is wrong with it.",
         ),
     },
     "Set up": {
@@ -154,14 +156,18 @@ PANELS = {
             "commands.server:trust_directory",
             "Use a directory that another release, machine or user made.",
         ),
-        "doctor": (
-            "commands.server:doctor",
-            "Check the server, and say how to fix what is wrong with it.",
-        ),
         "serve": ("dashboard:serve", "Serve the HTTP API and the dashboard, until stopped."),
         "token": (
             "commands.automation:token_group",
             "Make, list and revoke tokens for the HTTP API.",
+        ),
+        "adopt": (
+            "commands.jobs:adopt",
+            "Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.",
+        ),
+        "release": (
+            "commands.leaving:release",
+            "Give the queue and the seen-set of a Scrapy job back to scrapy-redis.",
         ),
         "completion": ("menu:completion", "Print a completion script for bash, zsh or fish."),
     },
@@ -193,17 +199,26 @@ ELSEWHERE = {
 
 class Menu(Group):
     def __init__(self) -> None:
-        shown = click.Option(
-            ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=show_version
-        )
+        shown = {"--version": show_version, "--all": self.show_all}
         super().__init__(
             help=ABOUT,
             epilog=NOTE,
-            params=[shown],
+            params=[
+                click.Option([name], is_flag=True, is_eager=True, expose_value=False, callback=show)
+                for name, show in shown.items()
+            ],
             options_metavar=None,
             subcommand_metavar="COMMAND [OPTIONS] [ARGS]...",
         )
         self.homes = {name: entry for panel in PANELS.values() for name, entry in panel.items()}
+        self.shows_all = False
+
+    def show_all(self, ctx: click.Context, option: click.Parameter, is_asked: bool) -> None:
+        """What every command does."""
+        if is_asked and not ctx.resilient_parsing:
+            self.shows_all = True
+            click.echo(self.get_help(ctx))
+            ctx.exit()
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.homes)
@@ -226,10 +241,15 @@ class Menu(Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        first: Mapping[str, Iterable[str]] = {"Begin with": FIRST}
+        sections = PANELS if self.shows_all else first
         width = max(map(len, self.homes))
-        for title, panel in PANELS.items():
+        for title, names in sections.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:{width}}", line) for name, (_, line) in panel.items()])
+                formatter.write_dl([(f"{name:{width}}", self.homes[name][1]) for name in names])
+        if not self.shows_all:
+            with formatter.section("All commands"):
+                formatter.write_dl([(title, ", ".join(panel)) for title, panel in PANELS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """By default, click imports every command for its help: too slow for a Tab."""
