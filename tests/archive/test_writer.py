@@ -185,7 +185,7 @@ def test_files_of_other_tools_are_read_too(tmp_path, name):
 
 def test_a_line_that_names_a_file_elsewhere_is_refused(tmp_path):
     line = '{"url":"https://a.example/","at":1,"file":"../x","offset":0,"digest":"","status":200}'
-    with pytest.raises(UsageError, match="is not the name of a file"):
+    with pytest.raises(UsageError, match="is not a file name"):
         write_lines(tmp_path, [line])
 
 

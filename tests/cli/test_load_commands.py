@@ -147,7 +147,7 @@ async def test_a_job_that_is_purged_ends_its_loader_with_one_sentence(
     ("words", "says"),
     [
         (["nobody", "--to", "x.db"], "there is no job 'nobody'"),
-        (["{job}", "--to", "x.what"], "'x.what' is not a known kind of sink"),
+        (["{job}", "--to", "x.what"], "'x.what' is not a known kind of output"),
         (["{job}"], "or set SKITTER_OUT: `ps` shows arguments"),
     ],
 )

@@ -117,4 +117,4 @@ async def test_an_agent_whose_list_is_empty_says_so(server: Server, tmp_path, mo
     agency = Agency(server, ["spiders/*.py"], 2, "a1", {}, said.append)
     await agency._look_at_list()
     await agency._look_at_list()
-    assert said == [f"no spider in spiders/*.py, seen from {tmp_path}: waiting"]
+    assert said == [f"no spider in spiders/*.py below {tmp_path}: waiting for one"]

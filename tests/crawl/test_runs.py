@@ -78,7 +78,7 @@ def test_an_agent_carries_out_what_its_list_names_as_run_does(machine):
     assert (machine.folder / "rows.jsonl").read_text().count('"rare"') == 9
 
     refused = machine.call("start", "elsewhere")
-    assert "no agent has a spider 'elsewhere' in its list: agents here have" in refused.stderr
+    assert "no agent offers a spider 'elsewhere': agents offer" in refused.stderr
     assert "cannot be loaded by its agent" in machine.call("start", "broken.py").stderr
     assert "takes kind, pages" in machine.call("start", "shop", "-a", "size=1").stderr
 
@@ -95,7 +95,7 @@ def test_an_agent_carries_out_what_its_list_names_as_run_does(machine):
     started.terminate()
     assert started.wait() == 0
     waits = machine.call("start", "shop")
-    assert "No agent with this spider is there now" in waits.stderr
+    assert "No agent offers this spider now" in waits.stderr
 
 
 def test_a_run_whose_process_is_killed_and_whose_agent_is_stopped_goes_on_elsewhere(machine):

@@ -99,7 +99,7 @@ async def test_a_run_that_every_agent_loses_ends_and_says_so(runs, clock):
     assert await runs.take("a1", BOOKS) is None
     run = await runs.get(identity)
     assert (run.state, run.exit_code) == ("failed", None)
-    assert run.says == f"{MOST_LOST + 1} agents vanished with it, or gave it back."
+    assert run.says == f"{MOST_LOST + 1} agents had it, and each vanished or gave it back."
 
 
 async def test_a_job_has_one_run_at_a_time_and_agents_take_what_they_have(runs, clock):
@@ -203,7 +203,7 @@ async def test_agents_that_are_silent_are_gone_but_what_they_offered_is_known(se
         choose(offers, "bokos")
     with pytest.raises(UsageError, match="needs an argument: n"):
         check_arguments(books, {})
-    with pytest.raises(UsageError, match="no agent has been here"):
+    with pytest.raises(UsageError, match="there was no agent yet"):
         choose({}, "books")
 
 

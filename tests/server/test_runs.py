@@ -159,7 +159,7 @@ async def test_scrapyds_clients_schedule_list_and_cancel(client_with, address, s
         unknown = await curl.post("/schedule.json", data={"project": "default", "spider": "no"})
         assert (unknown.status_code, unknown.json()["status"]) == (200, "error")
         upload = (await curl.post("/addversion.json", data={"project": "p"})).json()
-        assert "no code is uploaded here" in upload["message"]
+        assert "code cannot be uploaded" in upload["message"]
     for refused in (await client_with(), await client_with("read")):
         answer = await refused.post("/schedule.json", data=form)
         assert answer.status_code in (401, 403)

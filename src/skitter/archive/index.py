@@ -294,5 +294,5 @@ def key_of(request: Request) -> bytes:
 def _inside(folder: Path, name: str) -> Path:
     """Lines come from files and servers that others may write."""
     if Path(name).name != name or name == ".." or "\0" in name:
-        raise UsageError(f"{name!r} in the index of {folder} is not the name of a file.")
+        raise UsageError(f"{name!r} in the index of {folder} is not a file name.")
     return folder / name

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 try:
     from fastwarc.warc import ArchiveIterator, WarcRecordType
 except ImportError as missing:
-    raise UsageError(f"an archive needs one more library: {install('archive')}") from missing
+    raise UsageError(f"an archive needs another library: {install('archive')}") from missing
 
 #: isal takes a third of the time, but has no wheel for some processors.
 _PACKER: Final[Any] = import_module("isal.isal_zlib" if find_spec("isal") else "zlib")

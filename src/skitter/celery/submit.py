@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from skitter.frontier.transport.connection import Server
 
 VISITED = "nothing is fetched, as all URLs were visited before: again=True visits them once more."
-GOING_ON = "nothing is added, as all URLs wait for their turn: the job is still going on."
+GOING_ON = "nothing is added, as all URLs are in the queue already: the job is still running."
 #: The run id of jobs that never end, because all callers share them.
 SHARED = "service"
 LOOK_S = 0.5

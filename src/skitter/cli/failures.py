@@ -37,8 +37,8 @@ async def failed_page(frontier: Frontier, url: str) -> FailedPage:
     names = ", ".join(redact(one.url) for one in others[:3])
     has = f"it has {names}{', ...' * (len(others) > 3)}" if others else "it has none"
     raise UsageError(
-        f"{shorten(redact(url))} is not among the pages that {frontier.job!r} keeps of each kind "
-        f"of failure (archive.failed_pages): {has}."
+        f"{shorten(redact(url))} is not one of the failed pages that {frontier.job!r} has kept "
+        f"(archive.failed_pages): {has}."
     )
 
 

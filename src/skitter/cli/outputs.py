@@ -136,7 +136,11 @@ def export_items(
     ] = "",
     where: Annotated[
         list[str] | None,
-        Option("--where", metavar="FIELD=VALUE", help="Only rows with it; also !=, <, <=, >, >=."),
+        Option(
+            "--where",
+            metavar="FIELD=VALUE",
+            help="Only rows with this value; also !=, <, <=, >, >=.",
+        ),
     ] = None,
     changed_since: Annotated[
         str | None,
@@ -162,7 +166,9 @@ def export_items(
         _print_rows(database, job, selection)
         return
     if is_folder(to) and selection != Selection():
-        raise UsageError("a folder gets whole rows, and all: name a file for some of them.")
+        raise UsageError(
+            "a folder gets all rows, with all columns: name a file to export some of them."
+        )
     if is_folder(to):
         rows = uvloop.run(load(find_type(to).parts)(database, to, job=job))
         read = shown(database)
@@ -186,7 +192,12 @@ def changes(
     job: Job,
     since: Annotated[
         str | None,
-        Option("--since", metavar="TIME", help="Of the last 6h, 1d or 2w.", show_default=False),
+        Option(
+            "--since",
+            metavar="TIME",
+            help="Only changes of the last 6h, 1d or 2w.",
+            show_default=False,
+        ),
     ] = None,
     after: Annotated[
         int, Option("--after", help="Only those after this number, which --json shows as seq.")

@@ -97,7 +97,9 @@ class Carried:
         plan = plan_of(target, arguments, spec.job or None, given, **how)
         if spec.within and not any(fnmatchcase(plan.job, job) for job in spec.within):
             allowed = ", ".join(spec.within)
-            raise UsageError(f"{plan.job} is not among the jobs of who asked for it: {allowed}.")
+            raise UsageError(
+                f"the token that started this run does not allow {plan.job}, only {allowed}."
+            )
         return plan
 
     async def opened(self, server: Server) -> None:

@@ -115,7 +115,9 @@ class Agency:
                     await asyncio.wait_for(self._wake.wait(), TICK_S)
                 self._wake.clear()
             if self._works:
-                self.say("stopping: its runs go on at another agent; again to stop now")
+                self.say(
+                    "stopping: other agents continue its runs; Ctrl-C again does not wait for pages"
+                )
             await self._end_all()
             with suppress(SkitterError):
                 await leave_agent(self.server, self._agent())
@@ -222,7 +224,7 @@ class Agency:
                 self.say(f"{offer.name} cannot be run: {offer.error}")
         able = [offer.name for offer in offers if not offer.error]
         if not offers and (before or is_first):
-            self.say(f"no spider in {', '.join(self.patterns)}, seen from {Path.cwd()}: waiting")
+            self.say(f"no spider in {', '.join(self.patterns)} below {Path.cwd()}: waiting for one")
         elif able != [offer.name for offer in before.values() if not offer.error]:
             self.say(f"offers {', '.join(able) or 'no spider'}")
 
@@ -266,7 +268,7 @@ class Agency:
             start_new_session=True,  # Ctrl-C reaches only us
         )
         work = self._works[lease.id] = Work(lease, process)
-        again = f" again, after {lease.lost} agents" if lease.lost else ""
+        again = f" again (lost agents: {lease.lost})" if lease.lost else ""
         self.say(f"run {lease.id}: {lease.spec.spider} begins{again}")
         task = asyncio.create_task(self._carry_out(work))
         self._tasks.add(task)

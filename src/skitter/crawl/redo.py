@@ -129,7 +129,8 @@ class Redo:
         await forget_failed(self.frontier, [self.frontier.offer(one).arguments[0] for one in pages])
         for page, said in zip(pages, answers, strict=True):
             if said is Added.CLOSED:
-                raise UsageError(f"{self.frontier.job} takes no pages: `skitter resume` opens it.")
+                job = self.frontier.job
+                raise UsageError(f"{job} accepts no URLs: `skitter resume {job}` opens it.")
             if said is Added.FULL:
                 limit = self.frontier.options.limits.max_pending or 0
                 raise QueueFull(self.frontier.job, max_pending=limit, added=self.did.pages)

@@ -49,9 +49,7 @@ def replayed(plan: Plan, archive: Archive, *, job: str) -> tuple[Plan, int]:
     spider = plan.spider
     seeds = _seeds(archive.within(job), spider, job)
     if not seeds.requests:
-        raise UsageError(
-            f"{archive.folder} has no page of {job!r} that {plan.target} could handle."
-        )
+        raise UsageError(f"{archive.folder} has no page of {job!r} that {plan.target} can handle.")
     spider.start, spider.sitemap = seeds.requests, False
     return replace(plan, spider=spider, fresh=True), seeds.without_handler
 

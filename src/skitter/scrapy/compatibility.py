@@ -143,7 +143,7 @@ OURS = {
     "SKITTER_FEED_SCHEMES": ("http, https", "what addresses from a feed may begin with"),
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),
     "SKITTER_ALLOW_HOSTS": ("", "exceptions to that: names, with or without a port"),
-    "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` of a request may name; `*`: any'),
+    "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` may name; `*`: any'),
     "SKITTER_LIMITS_PER": (
         "job",
         "whether delays and limits per domain hold for all nodes together, or for each `node`",

@@ -102,4 +102,4 @@ async def _put(remote: Any, folder: Folder, name: str, body: bytes) -> None:
         return  # written by somebody who was killed before he could say so
     except (BaseError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise SinkAway(f"{redact(folder.url)} does not take a part: {reason}") from error
+        raise SinkAway(f"{redact(folder.url)} refuses a new part: {reason}") from error

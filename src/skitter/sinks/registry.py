@@ -105,7 +105,9 @@ def find_type(dsn: str) -> SinkType:
     for point in entry_points(group=GROUP):
         if point.name.lower() == name:
             return _type_of(point)
-    raise BadSink(f"{shorten(redact(dsn))!r} is not a known kind of sink. Use one of:\n{_forms()}")
+    raise BadSink(
+        f"{shorten(redact(dsn))!r} is not a known kind of output. Use one of:\n{_forms()}"
+    )
 
 
 def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:

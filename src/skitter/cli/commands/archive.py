@@ -53,8 +53,8 @@ from skitter.spider.files import as_yielded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Folder = Annotated[Path, Option("--from", help="The folder of the kept pages.")]
-Url = Annotated[str, Argument(metavar="URL", help="As it was requested.")]
+Folder = Annotated[Path, Option("--from", help="The folder of the archive.")]
+Url = Annotated[str, Argument(metavar="URL", help="The page, as it was requested.")]
 HERE = Path("archive")
 
 group = Group(help="Show and read the pages that a crawl has kept.")
@@ -132,16 +132,22 @@ def get(
 @group.add("prune")
 def prune(
     older: Annotated[
-        str, Option("--older", metavar="AGE", help="Than this, such as 30d.", show_default=False)
+        str,
+        Option(
+            "--older",
+            metavar="AGE",
+            help="Responses older than this, such as 30d.",
+            show_default=False,
+        ),
     ],
     keep_last: Annotated[
-        int, Option("--keep-last", min=1, help="Of each page, however old they are.")
+        int, Option("--keep-last", min=1, help="Responses of each page to keep, however old.")
     ] = 1,
     folder: Folder = HERE,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Remove old responses, but the last of each page.
+    """Remove old responses, but keep the last of each page.
 
     Space is freed by whole files: those in which no response is left.
     """
@@ -179,9 +185,7 @@ REPLAYING = tuple(one for one in FLAGGED if one.table in ("workers", "output", "
 @with_flags(REPLAYING, settable=True)
 def replay(
     target: Target,
-    folder: Annotated[Path, Option("--from", help="The folder of the kept pages.")] = Path(
-        "archive"
-    ),
+    folder: Annotated[Path, Option("--from", help="The folder of the archive.")] = Path("archive"),
     against: Annotated[
         str | None,
         Option(
@@ -192,10 +196,10 @@ def replay(
     ] = None,
     key: Annotated[
         str | None,
-        Option("--key", help="Compare rows of a page by this field, not by their place."),
+        Option("--key", help="Match the rows of a page by this field, not by position."),
     ] = None,
     job: Annotated[
-        str | None, Option("--job", help="Whose pages. Default: the spider's name.")
+        str | None, Option("--job", help="Pages of this job. Default: the spider's name.")
     ] = None,
     arguments: Arguments = None,
     redis: Redis = None,
@@ -281,7 +285,7 @@ def _stored(out: str, plan: Plan) -> Items:
         return items(out, redis=where.redis_url)
     destination = Destination(out, job, where.directory)
     if destination.is_missing:
-        hint = "--against takes the output of its crawl, a job, or the file of a spider."
+        hint = "--against takes the output of its crawl, a job, or a spider's file."
         raise UsageError(f"{out} has no rows of {job}: {hint}")
     return read_items(destination)
 
@@ -352,8 +356,10 @@ def _marked(did: Redone, job: str) -> str:
     how = f"{did.archived:,} from the archive, {did.fetched:,} to be fetched"
     said = f"{job}: {some(did.pages, 'page')} to be handled again ({how})."
     if did.left:
-        said += f" {did.left:,} on their way already, or not in this crawl."
+        said += f" {did.left:,} more are in the queue already, or not in this crawl."
     if did.unknown:
-        what = "with rejected items: it is not known how they were requested"
-        said += f" Not {some(did.unknown, 'page')} {what}; `run --fresh` crawls them again."
+        said += (
+            f" Left out: {some(did.unknown, 'page')} with rejected items, as their requests were "
+            "not kept. `run --fresh` crawls them again."
+        )
     return said

@@ -66,7 +66,7 @@ def release(
 
 
 def _show(result: Released, wanted: Release) -> None:
-    early = f"{result.early:,} were to wait for a later time, and no longer do"
+    early = f"{result.early:,} were planned for later, and are due now"
     pairs(
         [
             ("job", f"{result.job}, now paused"),
@@ -75,7 +75,10 @@ def _show(result: Released, wanted: Release) -> None:
             ("seen", f"{result.fingerprints:,} in {wanted.dupefilter_key}"),
         ]
     )
-    say('Its numbers are read by DUPEFILTER_CLASS = "skitter.scrapy.way_back.RFPDupeFilter".')
+    say(
+        "scrapy-redis reads what was seen with "
+        'DUPEFILTER_CLASS = "skitter.scrapy.way_back.RFPDupeFilter".'
+    )
     say("Before you start nodes of scrapy-redis, set SCHEDULER_PERSIST = True.")
     for reason, count in result.reasons.items():
         say(f"{some(count, 'request')} not released: {reason}")

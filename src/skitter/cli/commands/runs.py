@@ -45,16 +45,16 @@ def agent(
     spiders: Annotated[
         list[str],
         Option(
-            "--spiders", metavar="PATTERN", help="What it may run: 'spiders/*.py', shop.spiders."
+            "--spiders", metavar="PATTERN", help="Spiders it may run: 'spiders/*.py', shop.spiders."
         ),
     ],
-    at_most: Annotated[int, Option("--runs", min=1, max=1000, help="Runs at a time.")] = 2,
+    at_most: Annotated[int, Option("--runs", min=1, max=1000, help="How many runs at a time.")] = 2,
     workers: Annotated[
         str | None,
-        Option("--workers", metavar="NUMBER", help="Processes of a run that does not say."),
+        Option("--workers", metavar="NUMBER", help="Worker processes of a run that sets none."),
     ] = None,
     name: Annotated[
-        str | None, Option("--name", help="What it is called. Default: machine and process.")
+        str | None, Option("--name", help="Its name. Default: machine and process.")
     ] = None,
     redis: Redis = None,
     directory: Directory = None,
@@ -86,18 +86,20 @@ def agent(
 
 @with_flags(RUN_OPTIONS)
 def start(
-    spider: Annotated[str, Argument(metavar="SPIDER", help="As its agent calls it, or its file.")],
+    spider: Annotated[
+        str, Argument(metavar="SPIDER", help="Its name in the agent's list, or its file.")
+    ],
     arguments: Arguments = None,
     job: Annotated[
         str | None, Option("--job", help="Job name. Default: the spider's name.")
     ] = None,
     fresh: Fresh = False,
     out: Annotated[
-        str | None, Option("--out", "-o", metavar="FILE", help="A file name at the agent.")
+        str | None, Option("--out", "-o", metavar="FILE", help="A file in the agent's folder.")
     ] = None,
     max_time: MaxTime = None,
     wait: Annotated[
-        bool, Option("--wait", help="Until it has ended; exit with its exit code.")
+        bool, Option("--wait", help="Wait for its end, and exit with its exit code.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -137,11 +139,11 @@ def _start(spec: Spec, *, wait: bool, redis: Any, directory: Any, as_json: bool)
         raise Exit(_code_of(run))
     answer(
         run,
-        f"run {run.id}: {run.spider} is started; `skitter runs show {run.id}`.",
+        f"run {run.id} of {run.spider} is started: `skitter runs show {run.id}` shows it.",
         as_json=as_json,
     )
     if not is_served and not as_json:
-        print_progress("No agent with this spider is there now: the run waits for one.")
+        print_progress("No agent offers this spider now: the run waits for one.")
 
 
 async def _ended(runs: Runs, identity: str) -> Run:
@@ -167,18 +169,20 @@ class Listing(Group):
 
 
 group = Listing(help="Show, stop and repeat runs; without a command, list the newest.")
-RunId = Annotated[str, Argument(metavar="ID", help="As the list shows it.")]
+RunId = Annotated[str, Argument(metavar="ID", help="As `skitter runs` shows it.")]
 
 
 @group.add("list")
 def list_runs(
-    job: Annotated[str | None, Option("--job", help="Only of this job or spider.")] = None,
-    limit: Annotated[int, Option("--limit", "-n", min=1, max=1000, help="At most so many.")] = 20,
+    job: Annotated[str | None, Option("--job", help="Only runs of this job or spider.")] = None,
+    limit: Annotated[
+        int, Option("--limit", "-n", min=1, max=1000, help="Maximum number to show.")
+    ] = 20,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """List the newest runs, and the agents that are there."""
+    """List the newest runs."""
 
     async def work(server: Server) -> tuple[list[Run], int]:
         found, _ = await Runs.on(server).newest(
@@ -191,12 +195,12 @@ def list_runs(
         emit_json(found)
         return
     if found:
-        columns = ["run", "spider", "state", "asked at", "took", "pages", "items", "dead"]
+        columns = ["run", "spider", "state", "requested", "took", "pages", "items", "dead"]
         grid(columns, [_cells(run) for run in found])
     else:
         say("There are no runs: `skitter start SPIDER` starts one.")
     if not agents:
-        print_progress("No agent is there: `skitter agent --spiders 'spiders/*.py'` starts one.")
+        print_progress("No agent is running: `skitter agent --spiders 'spiders/*.py'` starts one.")
 
 
 def _cells(run: Run) -> list[object]:
@@ -240,11 +244,11 @@ def _rows(run: Run) -> list[tuple[str, Any]]:
         ("version", run.version),
         ("with", ", ".join([*given, *["fresh"] * run.fresh])),
         ("state", _state(run)),
-        ("asked", f"{moment(run.asked_at)}, by {run.by}"),
+        ("requested", f"{moment(run.asked_at)}, by {run.by}"),
         ("started", moment(run.started_at) if run.started_at else ""),
         ("ended", moment(run.ended_at) if run.ended_at else ""),
         ("agent", run.agent),
-        ("lost", f"{run.lost} times by an agent" if run.lost else ""),
+        ("lost agents", run.lost or ""),
         ("stopped by", run.stopped_by),
         ("repeats", run.again),
         ("end", report.get("end", "")),
@@ -282,7 +286,7 @@ def stop(
 def again(
     identity: RunId,
     wait: Annotated[
-        bool, Option("--wait", help="Until it has ended; exit with its exit code.")
+        bool, Option("--wait", help="Wait for its end, and exit with its exit code.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,

@@ -126,15 +126,15 @@ def choose(offers: Mapping[str, Offer], asked: str) -> Offer:
     """The spider of that name, or in that file. Raises UsageError."""
     if not offers:
         raise UsageError(
-            "no agent has been here: start one where the spiders are, with "
+            "there was no agent yet: start one where the spiders are, with "
             "`skitter agent --spiders 'spiders/*.py'`."
         )
     by_file = {offer.target: offer for offer in offers.values()}
     by_file |= {target.rpartition("/")[2]: offer for target, offer in by_file.items()}
     offer = offers.get(asked) or by_file.get(asked)
     if offer is None:
-        hint = did_you_mean(asked, offers) or f"agents here have {', '.join(sorted(offers))}."
-        raise UsageError(f"no agent has a spider {shorten(asked)!r} in its list: {hint}")
+        hint = did_you_mean(asked, offers) or f"agents offer {', '.join(sorted(offers))}."
+        raise UsageError(f"no agent offers a spider {shorten(asked)!r}: {hint}")
     if offer.error:
         raise UsageError(f"{offer.name} cannot be loaded by its agent: {offer.error}")
     return offer

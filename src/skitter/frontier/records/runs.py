@@ -79,7 +79,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         if self.job:
             check_job_name(self.job)
         if len(msgspec.json.encode(self)) > SPEC_BYTES:
-            raise UsageError(f"what a run is given has at most {SPEC_BYTES:,} bytes: give it less.")
+            raise UsageError(f"a run takes at most {SPEC_BYTES:,} bytes of arguments and settings.")
         if self.max_time_s is not None and not 0 < self.max_time_s <= MOST_TIME_S:
             raise BadOption("max_time_s", f"{self.max_time_s:g}", f"up to {MOST_TIME_S:,} seconds")
         if self.out and not FILE.fullmatch(self.out):
@@ -345,5 +345,5 @@ def _state(fields: Mapping[str, str], exit_code: int | None) -> str:
 
 def _why(fields: Mapping[str, str], exit_code: int | None) -> str:
     if "ended_ms" in fields and "stop" not in fields and exit_code is None:
-        return f"{fields.get('lost', '0')} agents vanished with it, or gave it back."
+        return f"{fields.get('lost', '0')} agents had it, and each vanished or gave it back."
     return ""

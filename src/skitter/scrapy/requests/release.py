@@ -115,7 +115,7 @@ async def _check(frontier: Frontier, wanted: Release, stats: Stats, *, is_whole:
     batches = await batches_on_their_way(frontier)
     if batches or await is_fed(server, job):
         raise UsageError(
-            f"messages of a feed are on their way into {job}: start a node, and stop it with "
+            f"messages of its feed are still being read into {job}: start a node, and stop it with "
             "Ctrl-C when it has read them."
         )
     for key in () if is_whole else wanted.keys:

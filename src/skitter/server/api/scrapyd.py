@@ -167,9 +167,7 @@ async def unsupported(call: Call) -> dict[str, Any]:
     """Scrapyd's addversion.json, delversion.json and delproject.json: no code travels."""
 
     async def work(_: Form) -> dict[str, Any]:
-        raise UsageError(
-            "no code is uploaded here: put the spider where an agent runs, into its --spiders."
-        )
+        raise UsageError("code cannot be uploaded: put the spider into the --spiders of an agent.")
 
     return await _answer(call, work)
 

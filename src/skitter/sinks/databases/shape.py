@@ -166,7 +166,9 @@ class Shape:
             kinds = self._widened(row, wanted)
             if kinds and len(self._fresh(wanted | kinds)) > room:
                 fresh = len(self._fresh(kinds))
-                refused.append((row.result, too_wide(f"it adds {fresh:,} columns to the table")))
+                refused.append(
+                    (row.result, too_wide(f"it would add {fresh:,} columns to the table"))
+                )
             else:
                 wanted |= kinds
         if refused:
@@ -333,8 +335,8 @@ def check_crawl(connection: Connection, table: str, job: str, *, ours: int) -> N
     """
     if read_crawl(connection, table, job) > ours:
         raise BadSink(
-            f"the rows of {job!r} were removed by --fresh after this loader began: what it had "
-            "read is of the earlier crawl. Start it again."
+            f"the rows of {job!r} were removed by --fresh after this loader began, so what it "
+            "has read is of the earlier crawl: start it again."
         )
 
 

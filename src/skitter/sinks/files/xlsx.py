@@ -87,7 +87,7 @@ class XlsxFormat(FileFormat):
                 sheet.row_data_fh.close()
                 Path(sheet.row_data_filename).unlink(missing_ok=True)
             raise BadSink(
-                f"a cell of Excel holds at most {MOST_TEXT:,} characters, and an item of {url} has "
+                f"an Excel cell holds at most {MOST_TEXT:,} characters, and an item from {url} has "
                 f"{len(text):,} in one field: choose .csv, .json or .parquet."
             )
         return text

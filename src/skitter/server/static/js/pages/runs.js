@@ -32,7 +32,7 @@ export class RunsPage extends Page {
                 value: ({ state, exit_code: code }) => `${state} ${code ?? ""}`,
                 show: pill,
             },
-            { label: "Asked", kind: "optional", value: ({ asked_at: at }) => at, show: ({ asked_at: at }) => time(at) },
+            { label: "Requested", kind: "optional", value: ({ asked_at: at }) => at, show: ({ asked_at: at }) => time(at) },
             { label: "Took", kind: "number", value: took, show: (run) => shownTime(took(run)) },
             reported("Pages", "pages_now"),
             reported("Items", "items"),
@@ -139,5 +139,5 @@ function changeOf(run, older) {
 function changed(share) {
     if (share === null) return NONE;
     const text = share === 0 ? "same" : `${share > 0 ? "+" : "−"}${Math.abs(share * 100).toFixed(Math.abs(share) < 0.1 ? 1 : 0)}%`;
-    return h("span", { class: share < 0 ? "error" : null, title: "Items, compared with the run before" }, text);
+    return h("span", { class: share < 0 ? "error" : null, title: "Items compared with the previous run" }, text);
 }
