@@ -106,8 +106,8 @@ def test_a_large_file_is_fetched_about_once_though_its_workers_are_killed(
     (machine.folder / "film.py").write_text(SPIDER.format(url=cinema.url))
     for mark in (40 * MB, 80 * MB):
         cinema.passed[mark] = threading.Event()
-    crawl = machine.start("run", "film.py", "--workers", "1", "--ignore-robots")
-    parts = machine.folder / "files" / ".parts"
+    crawl = machine.start("run", "film.py", "--workers", "1", "-s", "files.folder=films")
+    parts = machine.folder / "films" / ".parts"
     for mark, go in cinema.passed.items():
         until(lambda mark=mark: sum(one.stat().st_size for one in parts.glob("*")) >= mark - MB)
         workers = machine.children("work")

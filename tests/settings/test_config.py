@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
-from skitter.settings import FetchOptions, LogOptions, WorkerConfig, Workers
+from skitter.settings import FetchOptions, LogOptions, WorkerConfig, Workers, resolve
 from skitter.settings.tables import overlaid
 
 
@@ -28,3 +29,13 @@ def test_what_is_asked_wins_where_it_is_not_the_default():
     both = overlaid(own, FetchOptions(total_timeout_s=9))
 
     assert (both.user_agent, both.total_timeout_s) == ("ours", 9)
+
+
+def test_a_worker_gets_every_table_that_it_knows():
+    config = resolve({"files.folder": Path("films"), "files.concurrency": 2})
+    worker = config.for_worker(job="books")
+
+    shared = {one.name for one in fields(worker)} & {one.name for one in fields(config)}
+    assert {"fetch", "files", "archive", "log", "sessions", "proxies"} <= shared
+    assert all(getattr(worker, name) is getattr(config, name) for name in shared)
+    assert (worker.job, worker.files.folder) == ("books", Path("films"))

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from skitter.errors import NAMES_AWAY, NOT_FOUND, HostNotFound
 from skitter.fetch.http.guard import Resolver, authority_of, is_address, is_no_such_name
-from skitter.settings import WorkerConfig
 from skitter.settings.fetch import outbound_of
 from skitter.spider.sitemap import check_sitemap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from skitter.settings import Config, Settings
+    from skitter.settings import Config, Settings, WorkerConfig
     from skitter.spider import Spider
 
 
@@ -94,20 +93,14 @@ class Plan:
     def worker(self) -> WorkerConfig:
         """What each worker gets."""
         fetch, archive = self.config.fetch, self.config.archive
-        return WorkerConfig(
+        return self.config.for_worker(
             job=self.job,
             spider=self.target,
             arguments=self.arguments,
             trusts_seeds=self.trusts_seeds,
             keep_alive=self.keep_alive,
             fetch=replace(fetch, allow_hosts=(*fetch.allow_hosts, *self.allow)),
-            sessions=self.config.sessions,
-            workers=self.config.workers,
-            browser=self.config.browser,
-            proxies=self.config.proxies,
-            routes=self.config.routes,
             archive=replace(archive, keep=archive.keep or fetch.cache is not None),
-            log=self.config.log,
         )
 
 

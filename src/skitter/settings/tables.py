@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -312,6 +312,11 @@ class Config:
             visits=self.visits,
             safety=self.safety,
         )
+
+    def for_worker(self, **given: Any) -> WorkerConfig:
+        """The tables that a worker gets, and what else it is given."""
+        names = {one.name for one in fields(WorkerConfig)} & {one.name for one in fields(self)}
+        return WorkerConfig(**{name: getattr(self, name) for name in names} | given)
 
     def of_job(self, options: JobOptions) -> Self:
         """With the job's own options wherever nobody says otherwise."""

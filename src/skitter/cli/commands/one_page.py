@@ -44,18 +44,6 @@ NO_FREE_PROXY = (
 )
 
 
-def worker_config(config: Config) -> WorkerConfig:
-    """The configuration that a worker would get for fetching."""
-    return WorkerConfig(
-        fetch=config.fetch,
-        archive=config.archive,
-        workers=config.workers,
-        browser=config.browser,
-        proxies=config.proxies,
-        routes=config.routes,
-    )
-
-
 @asynccontextmanager
 async def open_proxied(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
     """Fetch through the configured proxies, if any: a crawl that uses proxies must not expose its
@@ -67,7 +55,7 @@ async def open_proxied(config: Config, client: Fetcher, guard: Guard) -> AsyncIt
 
     async with (
         open_server(config.server, progress=print_progress) as server,
-        open_routes(server, worker_config(config), lambda _, text: print_progress(text)) as opened,
+        open_routes(server, config.for_worker(), lambda _, text: print_progress(text)) as opened,
     ):
         routes, api = opened
         yield RoutedFetcher(client, routes, guard, api)
@@ -157,10 +145,10 @@ async def _open_attempts(
 ) -> Attempts:
     """Attempts like a worker's, without a job; what they fetch is added to the hops."""
     client = await _open_client(stack, config, guard)
-    own = replace(worker_config(config), sessions=SessionPool(cookies=spider.cookies))
+    own = config.for_worker(sessions=SessionPool(cookies=spider.cookies))
     renderer = None
     if spider.render_of(hops[0].request):
-        browser = await stack.enter_async_context(renderer_of(worker_config(config), guard))
+        browser = await stack.enter_async_context(renderer_of(config.for_worker(), guard))
         renderer = renderer_by_routes(browser, client)
     archived = _archived(stack, own) if config.fetch.cache else None
     parts = Parts(spider, client, own, guard, renderer=renderer, archived=archived)
