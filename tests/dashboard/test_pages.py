@@ -200,7 +200,7 @@ async def test_on_a_telephone_the_buttons_of_a_dialog_are_side_by_side(
     desk: Desk, seeded: Frontier
 ) -> None:
     page = await desk.open("#/jobs/seeded/dead", viewport={"width": 380, "height": 780})
-    await page.get_by_role("button", name="Drop what matches …").click()
+    await page.get_by_role("button", name="Drop matching …").click()
     buttons = page.locator("dialog button")
     await expect(buttons).to_have_count(2)
     tops = await buttons.evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
@@ -285,11 +285,11 @@ async def test_what_matches_is_counted_before_it_is_retried_or_dropped(
     assert (await frontier.stats()).dead == 4
 
     await page.get_by_label("Filter by reason").fill("timeout")
-    await page.get_by_role("button", name="Drop what matches").click()
+    await page.get_by_role("button", name="Drop matching").click()
     await expect(dialog).to_contain_text("Drop 2 dead letters?")
     await dialog.get_by_role("button", name="Go back").click()
     assert (await frontier.stats()).dead == 4
-    await page.get_by_role("button", name="Drop what matches").click()
+    await page.get_by_role("button", name="Drop matching").click()
     await dialog.get_by_role("button", name="Drop").click()
     await expect(groups.locator("tbody tr")).to_have_count(1)
     stats = await frontier.stats()

@@ -11,7 +11,7 @@ main        The entry point, and the only place that turns errors into exit code
 menu        The menu of commands: `skitter --help`, `--version`, completion
 outputs     Items into databases and files: load, export
 parameters  Click's commands, made from functions whose parameters are annotated
-running     A crawl from its seeds to its report, by processes here or by Celery's workers: celery
+running     A crawl from its seeds to its report, by processes here or by Celery's workers
 show/       What commands show: data, progress, the live view
 started     The processes of an agent: one that carries out a run
 status      What `skitter status` shows

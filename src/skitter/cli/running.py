@@ -1,6 +1,7 @@
-"""A crawl from its seeds to its report, by processes here or by Celery's workers: celery.
+"""A crawl from its seeds to its report, by processes here or by Celery's workers.
 
-`run`, `crawl`, `worker` and `demo` share it. Celery is optional, so it is imported on use.
+`run`, `crawl`, `worker` and `demo` share it; `celery` is here, too. Celery is optional, so it is
+imported on use.
 """
 
 from __future__ import annotations

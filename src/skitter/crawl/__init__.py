@@ -6,7 +6,7 @@ interpreter harms no other. All its state is on the server or in the command lin
 agent       An agent: takes runs of the spiders in its list
 children    Child processes: started, restarted when they die, stopped together
 findings    What went wrong in a crawl: failures by kind, and handlers that found nothing
-job_loader  A job's loader: opens its output, stores items there
+job_loader  A job's loader: stores items in its output, keeps what cannot be stored
 lifecycle   How a crawl begins and ends, whichever engine runs it
 plan        What to crawl, whether that can begin, and with how many workers
 printed     What child processes print: to a file, and from there to the terminal

@@ -1,7 +1,7 @@
-"""A job's loader: opens its output, stores items there, and keeps those that cannot be stored; and
-the process that runs one: `load` is it, and `run` starts it as a child.
+"""A job's loader: stores items in its output, keeps what cannot be stored, and has a process.
 
-Below the command line and the engines: all of them load items with this.
+Below the command line and the engines: all of them load items with this. `load` is the process, and
+`run` starts it as a child.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ requests/      Scrapy's requests as plain data, without pickle
 scheduler      The scheduler: Scrapy's side of a node
 settings       A node's options, read once from Scrapy's settings
 spiders        Spiders fed from outside: `redis-cli lpush books:start_urls https://...`
-stats          STATS_CLASS = "skitter.scrapy.RedisStatsCollector"
+stats          The stats of all nodes in one hash
 utils          Small functions under the names of `scrapy_redis.utils`, for code that uses them
-way_back       For those who go back
+way_back       A dupefilter for those who go back: scrapy-redis
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""STATS_CLASS = "skitter.scrapy.RedisStatsCollector": the stats of all nodes in one hash.
+"""The stats of all nodes in one hash: STATS_CLASS = "skitter.scrapy.RedisStatsCollector".
 
 They are counted in memory and sent periodically as differences, in numbered batches: the server
 remembers the last number of each node, so a batch whose answer was lost counts once (ADR 3).

@@ -1,4 +1,4 @@
-"""For those who go back: a dupefilter of scrapy-redis that reads what `skitter release` wrote.
+"""A dupefilter for those who go back: scrapy-redis, reading what `skitter release` wrote.
 
 DUPEFILTER_CLASS = "skitter.scrapy.way_back.RFPDupeFilter"
 """

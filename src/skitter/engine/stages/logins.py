@@ -1,7 +1,7 @@
-"""Sessions of requests, and logging them in: one worker does it, others wait; again when a page
-says "logged out".
+"""Sessions of requests, and logging them in: one worker does it, others wait.
 
-It happens inside an attempt: neither the password nor the request carrying it is ever stored.
+A session is logged in again when a page says "logged out". That happens inside an attempt: neither
+the password nor the request carrying it is ever stored.
 """
 
 from __future__ import annotations

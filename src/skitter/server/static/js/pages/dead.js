@@ -39,13 +39,13 @@ export class DeadPage extends Page {
         this.#foot.lastChild.addEventListener("click", () => this.#showMore());
         for (const input of [this.#url, this.#reason]) input.addEventListener("input", () => this.#filterSoon());
         const retry = actionButton({
-            label: "Retry what matches …",
+            label: "Retry matching …",
             says: "Make them pending again.",
             cli: `skitter dead retry ${quoted(this.job)} --match … --reason …`,
             run: () => this.#apply("retry"),
         });
         const drop = actionButton({
-            label: "Drop what matches …",
+            label: "Drop matching …",
             kind: "danger",
             says: "Remove them permanently.",
             cli: `skitter dead drop ${quoted(this.job)} --match … --reason …`,

@@ -17,7 +17,7 @@ export class RoutesPage extends Page {
         icon("routes"),
         "No proxies are in use",
         "Requests go out directly. List proxies under ",
-        h("code", {}, "[proxy]"),
+        h("code", {}, "[[proxy]]"),
         " in ",
         h("code", {}, "skitter.toml"),
         ", and Skitter learns which of them to use for which site.",

@@ -64,7 +64,7 @@ export class ReadyNote extends HTMLElement {
             cli: `skitter start ${this.#job ? quoted(this.#job) : "SPIDER"}`,
             run: async () => (await askRun(this.#job)) && this.#then(),
         });
-        const gone = " No agent is there now: a run waits until one is.";
+        const gone = " No agent is running: a run waits for one.";
         return [
             h("strong", {}, "Ready: choose a spider and press Run"),
             h("p", { dir: "auto" }, known, agents.length ? "" : gone),

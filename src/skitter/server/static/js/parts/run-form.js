@@ -9,8 +9,8 @@ import { complain } from "../toast.js";
 
 /** What the panel shows, by the key of the setting. All others are the spider's, or the agent's. */
 const PANEL = [
-    ["workers.processes", "Max workers", "--workers", "as the agent has it"],
-    ["politeness.delay_s", "Delay between requests to a host, in seconds", "--delay", "as the spider says"],
+    ["workers.processes", "Max workers", "--workers", "the agent's own"],
+    ["politeness.delay_s", "Delay between requests to a host, in seconds", "--delay", "the spider's own"],
     ["limits.max_pages", "Max pages", "--max-pages", "no limit"],
     ["limits.max_depth", "Max depth", "--max-depth", "no limit"],
 ];
@@ -27,7 +27,7 @@ export async function askRun(job = null) {
     const able = offers.spiders.filter(({ error }) => !error);
     if (!able.length) return sayHow();
     const form = new RunForm(able, job);
-    const says = offers.agents.length ? [] : ["No agent is there now: the run waits for one."];
+    const says = offers.agents.length ? [] : ["No agent is running: the run waits for one."];
     const title = "Run a spider";
     if (!(await ask({ title, says: [...says, form.element], yes: "Run" }))) return null;
     return attempt(
@@ -49,7 +49,7 @@ class RunForm {
     #spider = h("select", { id: "run-spider" });
     #arguments = h("div", { class: "stack" });
     #fresh = h("input", { type: "checkbox", id: "run-fresh" });
-    #out = h("input", { id: "run-out", placeholder: "as the agent has it", spellcheck: "false", pattern: "[\\w.\\-]+" });
+    #out = h("input", { id: "run-out", placeholder: "the agent's own", spellcheck: "false", pattern: "[\\w.\\-]+" });
     #settings = PANEL.map(([key, , , placeholder]) => h("input", { id: `run-${key}`, placeholder, spellcheck: "false" }));
     #cli = h("code", {});
 
