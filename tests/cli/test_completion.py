@@ -27,7 +27,7 @@ def tab(skitter, monkeypatch):
 
 def test_commands_are_completed_from_the_menu(tab):
     assert tab("skitter stat") == ["status"]
-    assert tab("skitter re") == ["replay", "redo", "release", "rejected", "resume"]
+    assert tab("skitter re") == ["rejected", "replay", "redo", "resume", "release"]
     assert {"run", "status", "demo"} < set(tab("skitter "))
 
 
