@@ -95,6 +95,10 @@ def test_other_encodings_are_read_as_they_say():
     assert urls(latin.encode("latin-1")) == ["https://shop.example/%C3%A9"]
 
 
+def test_empty_lines_before_the_declaration_are_passed_over():
+    assert urls(b"\xef\xbb\xbf\n\n " + URLSET.encode()) == urls(URLSET)
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -99,16 +99,14 @@ class _Enough(Exception):
 def _read(body: bytes, reader: _Reader) -> None:
     pieces = _pieces(body)
     first = next(pieces, b"")
-    is_xml = first.startswith(_BOMS[1:]) or _without_bom(first).lstrip().startswith(b"<")
+    if not first.startswith(_BOMS[1:]):
+        first = first.removeprefix(_BOMS[0]).lstrip()  # many scripts print an empty line first
+    is_xml = first.startswith((*_BOMS[1:], b"<"))
     feed = reader.feed if is_xml else reader.feed_text
-    feed(first if is_xml else _without_bom(first))
+    feed(first)
     for piece in pieces:
         feed(piece)
     (reader.end if is_xml else reader.end_text)()
-
-
-def _without_bom(data: bytes) -> bytes:
-    return data.removeprefix(_BOMS[0])
 
 
 def _pieces(body: bytes) -> Iterator[bytes]:
