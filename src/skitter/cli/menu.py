@@ -110,7 +110,10 @@ PANELS = {
         "create": ("commands.steer:create", "Create a job with options of its own."),
         "pause": ("commands.steer:pause", "Stop handing out URLs; new ones are still accepted."),
         "resume": ("commands.steer:resume", "Continue after pause, drain or cancel."),
-        "drain": ("commands.steer:drain", "Finish the queue; accept no new URLs."),
+        "drain": (
+            "commands.steer:drain",
+            "Finish the queue; accept no new URLs. New links are lost: `pause` keeps them.",
+        ),
         "cancel": (
             "commands.steer:cancel",
             "Stop, and accept no new URLs; the queue stays for `resume`.",

@@ -177,8 +177,10 @@ def _why_idle(now: Stats, target: str, *, keep_alive: bool) -> str:
     again = f"; `skitter dead retry {now.job} --all` queues its dead letters again" * bool(now.dead)
     redo = f", `skitter redo {target}` handles its pages again" * bool(target)
     idle = f"is finished, and its start URLs are not new: --fresh starts over{redo}{again}."
-    refused = " Links that exclude or include refused are found again only with --fresh."
-    return idle + refused * ("pattern" in now.kept_out)
+    # Pages that are done do not offer their links again.
+    causes = {"pattern": "exclude or include", "drain": "drain"}
+    by = " or ".join(name for kind, name in causes.items() if kind in now.kept_out)
+    return f"{idle} Links that {by} refused are found again only with --fresh." if by else idle
 
 
 async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:

@@ -35,6 +35,7 @@ KINDS = {
     "middleware": "by a Scrapy middleware",
     "file": "to files",
     "archive": "not in the archive",
+    "drain": "found while draining",
 }
 
 

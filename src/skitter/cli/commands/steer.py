@@ -51,7 +51,11 @@ OWN = tuple(
 STATES = (
     (State.PAUSED, "pause", "Stop handing out URLs; new ones are still accepted."),
     (State.RUNNING, "resume", "Continue after pause, drain or cancel."),
-    (State.DRAINING, "drain", "Finish the queue; accept no new URLs."),
+    (
+        State.DRAINING,
+        "drain",
+        "Finish the queue; accept no new URLs. New links are lost: `pause` keeps them.",
+    ),
     (
         State.CANCELLED,
         "cancel",

@@ -18,7 +18,11 @@ end
 
 local function accept(at, has_room)
   local fp, depth = ARGV[at], number(ARGV[at + 3])
-  if not limits.open then count('refused', 1) return CLOSED end
+  if not limits.open then
+    count('refused', 1)
+    if not has_seen(fp) then count('refused by drain', 1) end -- it is lost, unless offered again
+    return CLOSED
+  end
   if depth > limits.max_depth then count('refused', 1) return DEEP end
   if not has_room and not has_seen(fp) then return FULL end
   if not has_room or not admit(fp) then

@@ -127,7 +127,7 @@ export function jobActions(job) {
         {
             label: "Drain",
             drawing: "drain",
-            says: "Finish the queue; accept no new URLs.",
+            says: "Finish the queue; accept no new URLs. New links are lost: Pause keeps them.",
             cli: `skitter drain ${name}`,
             run: () => drain(job),
             fits: (overview) => !isOver(overview) && ["running", "paused"].includes(overview.wanted),
