@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
@@ -15,7 +15,7 @@ from skitter.engine.parts import WorkerOptions
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.http.guard import Resolver
 from skitter.frontier.frontier import Frontier
-from skitter.settings import FileOptions, SessionPool, WorkerConfig, Workers
+from skitter.settings import ArchiveOptions, FileOptions, SessionPool, WorkerConfig, Workers
 from skitter.spider import Spider
 
 
@@ -143,10 +143,16 @@ class Web:
         *,
         fetch: dict[str, Any] | None = None,
         files: FileOptions | None = None,
+        archive: ArchiveOptions | None = None,
         **workers: Any,
     ) -> None:
         """With one worker, until there is nothing left."""
-        async with self._worker(frontier, spider, fetch or {}, files, **workers) as worker:
+        tables = WorkerConfig(
+            files=files or FileOptions(),
+            archive=archive or ArchiveOptions(),
+            workers=Workers(**workers),
+        )
+        async with self._worker(frontier, spider, fetch or {}, tables) as worker:
             await frontier.add([seed async for seed in spider.seeds()])
             await worker.run()
 
@@ -163,14 +169,12 @@ class Web:
         frontier: Frontier,
         spider: Spider,
         fetch: dict[str, Any],
-        files: FileOptions | None = None,
-        **workers: Any,
+        tables: WorkerConfig | None = None,
     ) -> AsyncIterator[Worker]:
-        config = WorkerConfig(
+        config = replace(
+            tables or WorkerConfig(),
             fetch=FetchOptions(obey_robots=False, **fetch),
             sessions=cast("SessionPool", spider.tables["sessions"]),
-            workers=Workers(**workers),
-            files=files or FileOptions(),
         )
         options = WorkerOptions.of(config, watch_signals=False)
         async with (

@@ -39,6 +39,9 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     visits: int = 0
     at: float = 0.0  # seconds since the epoch
     missing: int = 0  # how many visits in a row have not found it (404, 410)
+    kept: str = (
+        ""  # where an archive has it, as a line of its index; see archive/index.py `place_of`
+    )
 
     @property
     def found_nothing(self) -> bool:

@@ -175,11 +175,13 @@ async def test_a_job_of_several_shards_has_one_oldest_request(make_frontier, ser
 async def test_what_it_costs_is_that_of_the_figures(frontier, server):
     assert (await Watcher(server).look_at(frontier)).bytes is None
     counts = {"bytes": 5000, "browser_ms": 2500, "proxy_money_micro": 30_000}
+    counts |= {"archived": 3, "archived_bytes": 10**6, "unarchived": 1}
     await record(frontier, Batch(counts=Counter(counts)))
 
     look = await Watcher(server).look_at(frontier)
 
     assert (look.bytes, look.browser_s, look.proxy_money) == (5000, 2.5, 0.03)
+    assert (look.archived, look.archived_bytes, look.unarchived) == (3, 10**6, 1)
 
 
 async def test_a_worker_that_is_not_heard_of_any_more_is_counted_as_silent(frontier, server):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from archive.test_writer import warcs
 from conftest import rude
+from skitter.archive.index import Archive
 from skitter.crawl.job_loader import Loader, open_destination
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit
@@ -17,7 +21,7 @@ from skitter.frontier.audit.why import why
 from skitter.frontier.dead import dead_letters, revive
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import create_job
-from skitter.settings import Visits
+from skitter.settings import ArchiveOptions, Visits
 from skitter.sinks import Destination
 from skitter.sinks.columns import table_name
 from skitter.spider import Spider
@@ -115,6 +119,53 @@ async def test_handlers_run_again_on_what_has_changed_only(frontier, clock, spid
     assert (stats.done, stats.seen, stats.items) == (4, 4, 5)
     assert said.state == "done"
     assert said.because[-1] == "its next visit is due in 1 d 12 h"
+    assert (await audit(frontier)).clean
+
+
+async def test_the_archive_has_what_a_visit_found_unchanged(
+    frontier, clock, spider, handled, tmp_path
+):
+    """A record that refers to the body; the body once more where a file that had it is gone."""
+    magazine, folder = Magazine(), tmp_path / "kept"
+    pages = ("", "dated", "plain", "tagged")
+    async with serve_web(magazine) as web:
+
+        async def visit_all() -> list[tuple[str, int]]:
+            magazine.answers.clear()
+            await web.crawl(frontier, spider, archive=ArchiveOptions(keep=True, folder=folder))
+            clock.advance(14 * DAY_S)
+            return sorted(magazine.answers)
+
+        def check(records: list[str]) -> None:
+            archive = Archive.open(folder)
+            assert sorted(kind for kind, _ in warcs(folder)) == sorted(records)
+            for page in pages:
+                [*_, kept] = archive.find(web.url(f"/{page}"))
+                response, edition = archive.read(kept), magazine.edition.get(f"/{page}", 0)
+                assert response.status == kept.status == 200
+                assert response.body.endswith(b"edition %d</html>" % edition)
+                assert len(response.body) == kept.size
+
+        spider.start = [web.url()]
+        statuses = [status for _, status in await visit_all()]
+        assert statuses == [200] * 4
+        first = ["warcinfo", *["response", "revisit"] * 2]  # three pages have the same body
+        check(first)
+        handled.clear()
+        for _ in range(2):
+            assert await visit_all() == [
+                ("/", 304), ("/dated", 304), ("/plain", 200), ("/tagged", 304),
+            ]  # fmt: skip
+        again = ["warcinfo", *["revisit"] * 4]
+        check(first + again * 2)
+        did = Archive.open(folder).prune(before=time.time() + 9, keep_last=1)
+        assert (did.responses, did.files) == (8, 1), "the file with the bodies is needed"
+        check(first + again)
+
+        shutil.rmtree(folder)
+        assert [status for _, status in await visit_all()] == [200] * 4
+        assert handled == [], "they are the same as before"
+        check(first)
     assert (await audit(frontier)).clean
 
 

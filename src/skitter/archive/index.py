@@ -76,6 +76,16 @@ def read_line(line: str | bytes) -> Kept:
     return msgspec.json.decode(line, type=Kept)
 
 
+def place_of(line: str) -> str:
+    """The line without whose response it is, for the next visit to its page. Empty if it only says
+    that the page is the same as before."""
+    kept = read_line(line)
+    if kept.head_at or (kept.body_at and kept.body_at[0] != kept.file):
+        return ""
+    plain = msgspec.structs.replace(kept, url="", job="", fingerprint="", request={})
+    return line_of(plain)
+
+
 @dataclass(slots=True)
 class Pruned:
     """What was removed."""
@@ -156,8 +166,9 @@ class Archive:
             raise FetchError(kept.url, why) from error
 
     def _read(self, kept: Kept, limit: int) -> Response:
-        response = read_response(_inside(self.folder, kept.file), kept.offset, limit=limit)
-        if kept.body_at:
+        file, offset = kept.head_at or (kept.file, kept.offset)
+        response = read_response(_inside(self.folder, file), offset, limit=limit)
+        if kept.body_at and kept.body_at != kept.head_at:
             file, offset = kept.body_at
             body = read_response(_inside(self.folder, file), offset, limit=limit).body
             response = msgspec.structs.replace(response, body=body)
@@ -181,7 +192,8 @@ class Archive:
         kept = [one for visits in self._pages.values() for one in _last(visits, keep_last)]
         every = [one for visits in self._pages.values() for one in visits]
         kept += [one for one in every if one.at >= before or one.file not in old]
-        needed = {one.file for one in kept} | {one.body_at[0] for one in kept if one.body_at}
+        places = [place for one in kept for place in (one.body_at, one.head_at) if place]
+        needed = {one.file for one in kept} | {file for file, _ in places}
         lines = {line_of(one) for one in kept}
         did = Pruned()
         for path in sorted(is_old):

@@ -37,7 +37,8 @@ _OF_TRANSFER: Final = frozenset({"content-encoding", "transfer-encoding", "conte
 _HTTP: Final = "application/http; msgtype=response"
 _LEVEL: Final = 1
 _GZIP: Final = 31  # zlib's word for it
-_SAME_BODY: Final = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+_REVISIT: Final = "http://netpreserve.org/warc/1.1/revisit"
+NOT_MODIFIED: Final = HTTPStatus.NOT_MODIFIED
 _KINDS: Final = WarcRecordType.response | WarcRecordType.resource
 _MAX_INFO_BYTES: Final = 10**5
 MAX_BODY_BYTES: Final = 2**30  # unpacked; fetch.max_body_mb allows no more
@@ -59,6 +60,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: str = ""
     request: dict[str, Any] = {}  # what differs from a plain request
     body_at: tuple[str, int] | None = None  # file and offset of the record that has the body
+    #: Of the record that has status and headers, too: the site has answered 304.
+    head_at: tuple[str, int] | None = None
 
 
 @dataclass
@@ -70,28 +73,34 @@ class Record:
     at: float
     job: str
     fingerprint: str
+    same_as: Kept | None = None  # the response of an earlier visit, which this one found unchanged
 
     @cached_property
     def digest(self) -> str:
-        return digest_of(self.response.body)
+        old = self.same_as if self.response.status == NOT_MODIFIED else None
+        return old.digest if old else digest_of(self.response.body)
 
-    def kept(self, file: str, offset: int, *, body_at: tuple[str, int] | None) -> Kept:
+    def kept(self, file: str, offset: int, *, same: Kept | None) -> Kept:
+        """Its line. `same`: where the same body is."""
+        there = (same.file, same.offset) if same else None
+        is_head_there = bool(same) and self.response.status == NOT_MODIFIED
         return Kept(
             url=without_user(self.request.url),
             at=self.at,
             file=file,
             offset=offset,
             digest=self.digest,
-            status=self.response.status,
-            size=len(self.response.body),
+            status=same.status if same and is_head_there else self.response.status,
+            size=same.size if same else len(self.response.body),
             job=self.job,
             fingerprint=self.fingerprint,
             request=described(self.request, self.fingerprint),
-            body_at=body_at,
+            body_at=same.body_at or there if same else None,
+            head_at=there if is_head_there else None,
         )
 
-    def pack(self, *, refers_to: Kept | None = None) -> bytes:
-        """The record, as a gzip member of its own. `refers_to`: where the same body is."""
+    def pack(self, *, same: Kept | None = None) -> bytes:
+        """The record, as a gzip member of its own."""
         response = self.response
         fields = [
             ("WARC-Target-URI", without_user(response.url)),
@@ -99,13 +108,15 @@ class Record:
         ]
         if response.remote_address:
             fields.append(("WARC-IP-Address", response.remote_address))
-        if refers_to is None:
+        if same is None:
             block = _http_head(response) + response.body
             return _packed("response", self.at, fields, _HTTP, block)
+        is_old = response.status == NOT_MODIFIED
+        how = "server-not-modified" if is_old else "identical-payload-digest"
         fields += [
-            ("WARC-Profile", _SAME_BODY),
-            ("WARC-Refers-To-Target-URI", refers_to.url),
-            ("WARC-Refers-To-Date", _date(refers_to.at)),
+            ("WARC-Profile", f"{_REVISIT}/{how}"),
+            ("WARC-Refers-To-Target-URI", same.url or without_user(self.request.url)),
+            ("WARC-Refers-To-Date", _date(same.at)),
         ]
         return _packed("revisit", self.at, fields, _HTTP, _http_head(response))
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES: Final = 10**9
 _BODIES: Final = 20_000  # whose digests are remembered
-_AGAIN_S: Final = 30.0  # after the disk was full
 
 
 @dataclass(slots=True)
@@ -32,12 +31,15 @@ class ArchiveWriter:
     job: str
     log: Callable[[str, str], None]  # level, text
     max_file_bytes: int = MAX_FILE_BYTES
+    again_s: float = 30.0  # after the disk was full
     _file: BinaryIO | None = None
     _name: str = ""
     _size: int = 0  # of the file, with what waits
     _waiting: list[tuple[BinaryIO, bytes]] = field(default_factory=list)  # to be written
     _bodies: dict[str, Kept] = field(default_factory=dict)  # by digest
     _failed_at: float | None = None  # the disk is full, or the folder is gone
+    trouble: str = ""  # then it says so
+    _written: int = 0  # bytes, since somebody asked
 
     def write(self, records: Sequence[Record]) -> list[str]:
         """Their lines for the index, once they are on disk; empty where one could not be kept.
@@ -47,7 +49,7 @@ class ArchiveWriter:
 
     def add(self, records: Sequence[Record]) -> list[str]:
         """Their lines for the index, which are true after a `sync` that returns True."""
-        if self._failed_at and time.monotonic() - self._failed_at < _AGAIN_S:
+        if self._failed_at and time.monotonic() - self._failed_at < self.again_s:
             return [""] * len(records)
         try:
             return [self._append(record) for record in records]
@@ -60,16 +62,25 @@ class ArchiveWriter:
         waiting, self._waiting = self._waiting, []
         try:
             for file, some in groupby(waiting, key=itemgetter(0)):
-                file.write(b"".join([packed for _, packed in some]))
+                packed = b"".join([packed for _, packed in some])
+                file.write(packed)
                 file.flush()
                 os.fdatasync(file.fileno())
+                self._written += len(packed)
                 if file is not self._file:  # it is full
                     file.close()
         except OSError as error:
             self._fail(error)
         if waiting and self._file:
-            self._failed_at = None
+            if self._failed_at:
+                self.log("info", f"the archive in {self.folder} can be written again")
+            self._failed_at, self.trouble = None, ""
         return self._failed_at is None
+
+    def take_bytes(self) -> int:
+        """How many were written since the last call."""
+        size, self._written = self._written, 0
+        return size
 
     def close(self) -> None:
         if self._file:
@@ -79,11 +90,13 @@ class ArchiveWriter:
     def _append(self, record: Record) -> str:
         """Its line; empty if its request has something that no line can hold."""
         file = self._open()
-        same = self._bodies.get(record.digest) if record.response.body else None
-        body_at = (same.file, same.offset) if same else None
-        kept = record.kept(self._name, self._size, body_at=body_at)
+        old = record.same_as
+        same = old if old and old.digest == record.digest else None
+        if record.response.body:
+            same = self._bodies.get(record.digest, same)
+        kept = record.kept(self._name, self._size, same=same)
         try:
-            line, packed = line_of(kept), record.pack(refers_to=same)
+            line, packed = line_of(kept), record.pack(same=same)
         except (ValueError, TypeError) as error:
             self.log("warning", f"{record.request.url}: the page is not kept: {error}")
             return ""
@@ -114,8 +127,9 @@ class ArchiveWriter:
 
     def _fail(self, error: OSError) -> None:
         if self._failed_at is None:
-            why = f"the archive in {self.folder} cannot be written, pages are not kept: {error}"
-            self.log("error", why)
+            why = f"cannot be written, pages are not kept: {error.strerror or error}"
+            self.trouble = f"the archive in {self.folder} {why}"
+            self.log("error", self.trouble)
         self._failed_at = time.monotonic()
         with suppress(OSError):  # what it still holds does not fit either
             self.close()

@@ -22,7 +22,7 @@ from skitter.cli.show.output import (
 from skitter.crawl.watch import Watcher
 from skitter.frontier.records.health import LATE_S
 from skitter.frontier.transport.sync import pause, run_sync
-from skitter.observe.report import duration, excluded, some
+from skitter.observe.report import duration, excluded, kept_pages, some
 from skitter.redact import redact
 from skitter.settings import find_server
 
@@ -137,6 +137,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
         f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
     )
     yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
+    if look.archived or look.unarchived:
+        yield "archive", kept_pages(look.archived or 0, look.archived_bytes or 0, look.unarchived)
     if said := excluded(look.kept_out, look.excluded):
         yield "excluded", said
     yield from _rare_rows(look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +21,10 @@ from skitter.frontier.dead import unfetched
 from skitter.frontier.jobs import is_fed, open_job, purge_job
 from skitter.frontier.records.archived import downloads_of
 from skitter.frontier.records.health import find_bad, read_handled
+from skitter.frontier.records.metrics import read_counts
 from skitter.frontier.sites.learned import held_shapes, unhandled
 from skitter.model import State, Stats
+from skitter.observe.metrics import ARCHIVED
 from skitter.observe.report import CrawlResult, Written, some
 from skitter.redact import redact, shown
 from skitter.sinks import Destination, SinkBusy
@@ -56,6 +58,7 @@ class Crawl:
     since_s: float  # the same moment on the server's clock
     lost: int  # items that were in a deleted file
     handled_before: Counter[str]  # frontier/records/health.py
+    counted_before: Mapping[str, int]  # frontier/records/metrics.py
 
     async def find_bad(self) -> list[str]:
         """What is wrong with the items of this crawl."""
@@ -64,6 +67,10 @@ class Crawl:
     async def yields(self) -> Yields:
         """What handlers have done since it began."""
         return Yields.between(self.handled_before, await read_handled(self.frontier))
+
+    async def _archived(self) -> dict[str, int]:
+        now, before = await read_counts(self.frontier), self.counted_before
+        return {name: now.get(name, 0) - before.get(name, 0) for name in ARCHIVED}
 
     async def end(
         self, *, over: bool, interrupted: bool, bad: Sequence[str] = (), stopped_for: str = ""
@@ -89,6 +96,7 @@ class Crawl:
             lost=self.lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
             downloads=downloads.files,
+            archived=await self._archived() if archive.keep else {},
             downloaded_bytes=downloads.bytes,
             vanished=await vanished(frontier, since_s=self.since_s) if stats.dead else [],
             bad=list(bad) or await self.find_bad(),
@@ -158,7 +166,8 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if before.crawled and now.crawled:
         progress(f"{frontier.job} {_why_idle(now, plan.target, keep_alive=plan.keep_alive)}")
     since_s, handled = await frontier.server_time(), await read_handled(frontier)
-    return Crawl(plan, frontier, out, before, began, since_s, lost, handled)
+    counted = await read_counts(frontier)
+    return Crawl(plan, frontier, out, before, began, since_s, lost, handled, counted)
 
 
 def _cached(pages: PageCache) -> str:

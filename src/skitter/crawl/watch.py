@@ -39,6 +39,7 @@ from skitter.frontier.workers import (
     supervisors,
 )
 from skitter.model import State, Stats
+from skitter.observe.metrics import ARCHIVED
 
 #: Rates are averages: a polite crawl fetches a page only now and then.
 WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
@@ -79,6 +80,9 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     bytes: int | None = None
     proxy_money: float | None = None
     browser_s: float | None = None
+    archived: int | None = None  # pages that the archive has kept
+    archived_bytes: int | None = None
+    unarchived: int | None = None  # pages that it could not keep
     log: Sequence[Event] = ()  # the last lines, oldest first
 
     @property
@@ -257,6 +261,7 @@ class _Known(msgspec.Struct):
             "bytes": self.spent.get("bytes", 0),
             "proxy_money": self.spent.get("proxy_money_micro", 0) / 1e6,
             "browser_s": self.spent.get("browser_ms", 0) / 1e3,
+            **{name: self.spent.get(name, 0) for name in ARCHIVED},
         }
 
     async def read_log(self, frontier: Frontier, now: float, limit: int) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from skitter.engine.outbox import Batch, Line, LinkMemory, may_be_about_a_page, send_each
 from skitter.engine.pulse import Figures, FoundItems, Handled, cancel_all
+from skitter.engine.stages.revisits import kept_at
 from skitter.engine.visit import (
     WAIT_S,
     Buried,
@@ -70,7 +71,9 @@ class _Page(NamedTuple):
     line: str = ""  # where it is kept
 
     def kept(self, line: str) -> _Page:
-        feedback = msgspec.structs.replace(self.completion.feedback or Feedback(), archived=line)
+        if not line:
+            return self._replace(record=None)
+        feedback = kept_at(self.completion.feedback or Feedback(), line)
         sealed = msgspec.structs.replace(self.sealed, feedback=pack_feedback(feedback))
         return self._replace(sealed=sealed, line=line, record=None)
 
@@ -338,8 +341,10 @@ class Delivery:
         records = [pages[place].record for place in places]
         if self.archived and records:
             lines = await self.archived.keep([record for record in records if record])
+            self.figures.count("archived_bytes", self.archived.writer.take_bytes())
             for place, line in zip(places, lines, strict=True):
                 pages[place] = pages[place].kept(line)
+                self.figures.count("archived" if line else "unarchived", 1)
 
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch

@@ -45,6 +45,11 @@ class Archived:
     _lines: dict[int, list[str]] = field(default_factory=dict)  # by shard
     _is_settled: bool = False
 
+    @property
+    def trouble(self) -> str:
+        """Why no page is kept now; empty: they are."""
+        return self.writer.trouble
+
     async def keep(self, records: Sequence[Record]) -> list[str]:
         """The lines of responses that are on disk now; they travel with the completions."""
         async with self._turn:

@@ -508,7 +508,8 @@ class Worker:
 
     def _vitals(self) -> Vitals:
         tally = self.delivery.tally
-        active, note = len(self._active), self.strays.note
+        archived = self.delivery.archived
+        active, note = len(self._active), self.strays.note or (archived.trouble if archived else "")
         return Vitals(pages=tally.pages, errors=tally.errors, active=active, note=note)
 
 

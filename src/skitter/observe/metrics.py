@@ -30,11 +30,15 @@ COUNTERS: Final = {
     **{f"status.{kind}": f"responses with status {kind}" for kind in CLASSES if kind != "none"},
     "status.none": "requests without a response",
     "stored": "items that were stored",
+    "archived": "pages that the archive has kept",
+    "archived_bytes": "bytes that the archive has taken for them",
+    "unarchived": "pages that are done, and that the archive could not keep",
     "browser_ms": "milliseconds of browser work",
     "proxy_money_micro": "cost of proxies, in millionths",
     #: Where it is 0, nothing was recorded at that time.
     "reports": "reports that processes sent",
 }
+ARCHIVED: Final = ("archived", "archived_bytes", "unarchived")
 TIMINGS: Final = {
     "queue_wait": "from the moment a request could be fetched until it was leased",
     "dns": "looking up the address of a host",

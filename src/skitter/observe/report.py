@@ -55,6 +55,7 @@ class CrawlResult(msgspec.Struct, frozen=True):
     dead_reasons: dict[str, int] = msgspec.field(default_factory=dict)
     downloads: int = 0  # files
     downloaded_bytes: int = 0  # of these files
+    archived: dict[str, int] = msgspec.field(default_factory=dict)  # by observe/metrics.py ARCHIVED
     vanished: list[str] = msgspec.field(default_factory=list)  # pages that seem to kill workers
     bad: list[str] = msgspec.field(default_factory=list)  # how the scraped items got worse
     on_bad: str = "warn"
@@ -126,6 +127,9 @@ class Report:
     files: int  # links to files that `crawl` does not fetch without --files
     downloads: int  # files that the job has downloaded
     downloaded_bytes: int  # of these files
+    archived: int  # pages that the archive has kept in this run
+    archived_bytes: int  # of these pages
+    unarchived: int  # pages of this run that it could not keep
     held: dict[str, int]  # URLs that look like a trap, by shape, most first
     unhandled: dict[str, int]  # URLs for a handler that no worker has, by its name, most first
     shape_budget: int | None  # pages that a URL shape may have before it is fetched last
@@ -171,6 +175,9 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         files=stats.kept_out.get("file", 0),
         downloads=result.downloads,
         downloaded_bytes=result.downloaded_bytes,
+        archived=result.archived.get("archived", 0),
+        archived_bytes=result.archived.get("archived_bytes", 0),
+        unarchived=result.archived.get("unarchived", 0),
         held=result.held,
         unhandled=result.unhandled,
         shape_budget=result.shape_budget,
@@ -280,6 +287,12 @@ def excluded(kinds: dict[str, int], urls: int) -> str:
     """Links that were not followed, and URLs that waited and are not fetched; empty: none."""
     waited = f"{some(urls, 'URL')} that waited: by exclude or include" if urls else ""
     return "; ".join(filter(None, (kept_out(kinds) if kinds else "", waited)))
+
+
+def kept_pages(pages: int, size_bytes: int, missed: int | None) -> str:
+    """What the archive has of a crawl."""
+    kept = f"{some(pages, 'page')} kept in {size_bytes / 1e6:,.1f} MB"
+    return kept + (f"; {some(missed, 'page')} could not be kept" if missed else "")
 
 
 def waiting(items: int) -> str:

@@ -101,11 +101,12 @@ def show(url: Url, folder: Folder = HERE, as_json: Json = False) -> None:
         pairs(
             [
                 ("kept", _when(kept)),
-                ("status", kept.status),
+                ("status", f"{kept.status}{' (answered with 304)' * bool(kept.head_at)}"),
                 ("bytes", f"{kept.size:,}"),
                 ("digest", f"sha1:{kept.digest}"),
                 ("handler", kept.request.get("handler", "(the default)")),
                 ("record", f"{kept.file}, byte {kept.offset:,}"),
+                *([("body", "{}, byte {:,}".format(*kept.body_at))] if kept.body_at else []),
             ]
         )
 

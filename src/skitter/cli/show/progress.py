@@ -18,7 +18,7 @@ from skitter.cli.show.console import indented, plain
 from skitter.cli.show.output import say
 from skitter.crawl.watch import Overview
 from skitter.model import State
-from skitter.observe.report import duration, excluded, some, waiting
+from skitter.observe.report import duration, excluded, kept_pages, some, waiting
 from skitter.redact import clean
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     if report.capped:
         pages = some(report.capped, "page")
         yield "capped", f"{pages} with more items or links than the limit{warnings}"
-    yield from _kept_out_rows(report)
+    yield from _kept_out_rows(report, hints=hints)
     if report.dead:
         yield "dead", some(report.dead, "URL") + see(f"dead list {report.job}")
 
@@ -274,12 +274,16 @@ def _vanished(report: Report, *, hints: bool) -> str:
     return given_up + again * hints
 
 
-def _kept_out_rows(report: Report) -> Iterator[tuple[str, str]]:
+def _kept_out_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     if said := excluded(report.kept_out, report.excluded):
         yield "excluded", said
     if report.downloads:
         megabytes = f"{report.downloaded_bytes / 10**6:,.1f} MB"
         yield "files", f"{some(report.downloads, 'file')} downloaded, {megabytes}"
+    if report.archived or report.unarchived:
+        kept = kept_pages(report.archived, report.archived_bytes, report.unarchived)
+        why = f": `skitter logs {report.job} --level error`" if report.unarchived and hints else ""
+        yield "archive", kept + why
     if report.files:
         yield "files", f"{some(report.files, 'link')} to files: --fresh --files all downloads them"
     if report.refused:

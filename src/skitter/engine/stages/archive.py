@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self, cast
 
 import msgspec
 
+from skitter.engine.stages.revisits import NOT_MODIFIED, is_kept, is_unchanged
 from skitter.engine.stages.stage import Stage
 from skitter.engine.verdict import Follow
 from skitter.engine.visit import Completed
@@ -27,11 +28,13 @@ class Archive(Stage):
     needs = "--archive"
 
     def __init__(self, parts: Parts) -> None:
-        from skitter.archive.record import Record  # an extra
+        from skitter.archive.index import read_line  # an extra
+        from skitter.archive.record import Record
 
         super().__init__(parts)
         assert parts.frontier is not None
-        self.make, self.job = Record, parts.frontier.job
+        self.make, self.read, self.job = Record, read_line, parts.frontier.job
+        self.folder = parts.config.archive.folder
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
@@ -39,11 +42,16 @@ class Archive(Stage):
 
     async def ended(self, visit: Visit, outcome: Outcome) -> Outcome | None:
         lease, response = visit.lease, visit.response
-        is_seen = visit.output or isinstance(visit.verdict, Follow)
-        if not (isinstance(outcome, Completed) and is_seen and response) or visit.is_kept:
+        if not (isinstance(outcome, Completed) and response) or visit.is_kept:
+            return None
+        same, is_new = None, visit.output or isinstance(visit.verdict, Follow)
+        if is_unchanged(visit) and (last := lease.request.visited):
+            same = self.read(last.kept) if is_kept(last, self.folder) else None
+            is_new = response.status != NOT_MODIFIED
+        if not (same or is_new):
             return None
         at = time.time() - response.elapsed_s
-        record = self.make(lease.request, response, at, self.job, lease.fingerprint)
+        record = self.make(lease.request, response, at, self.job, lease.fingerprint, same)
         return msgspec.structs.replace(outcome, record=record)
 
 

@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 import msgspec
 
@@ -17,15 +17,17 @@ from skitter.engine.stages.stage import Stage
 from skitter.engine.visit import Buried, Completed
 from skitter.frontier.completions import encode_item
 from skitter.frontier.records.schedule import offer_round
-from skitter.frontier.transport.messages import encode, ms
+from skitter.frontier.transport.messages import encode, ms, open_record
 from skitter.model import Revisit, Visited
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skitter.engine.parts import Parts
     from skitter.engine.verdict import Verdict
     from skitter.engine.visit import Outcome, Visit
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Lease, Request, Response
+    from skitter.model import Feedback, Lease, Request, Response
 
 NOT_MODIFIED, BAD = 304, 400
 GONE = frozenset({404, 410})
@@ -33,6 +35,7 @@ GONE_ITEM = "gone"  # sinks/comparison.py
 OLD_ROUND = re.compile(r"round (\d{1,15})\Z")
 #: Longer ones are not kept: RFC 9110 sets no limit, and each is sent back with every revisit.
 LONGEST_ETAG, LONGEST_DATE = 256, 40
+_TEXT: Final = b"\xdb"  # of msgpack; its length follows, in four bytes
 
 
 @dataclass(slots=True)
@@ -42,10 +45,13 @@ class Revisits(Stage):
     needs: ClassVar[str] = "a job"
 
     frontier: Frontier
+    archive: Path | None  # where every page is to be
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
-        return cls(parts.frontier) if parts.frontier else None
+        archive = parts.config.archive
+        folder = archive.folder if archive.keep else None
+        return cls(parts.frontier, folder) if parts.frontier else None
 
     async def before(self, visit: Visit) -> Outcome | None:
         """Make the request conditional: it is answered with 304 if the page has not changed."""
@@ -54,6 +60,8 @@ class Revisits(Stage):
             return visit.completed()
         last = request.visited
         is_asked = not (request.lane or request.redo or (last and last.missing))
+        if last and self.archive and not is_kept(last, self.archive):
+            is_asked = False  # 304 would leave the archive without the page
         if last and is_asked and (last.etag or last.modified):
             asked = {"if-none-match": last.etag, "if-modified-since": last.modified}
             headers = {name: value for name, value in asked.items() if value}
@@ -62,23 +70,13 @@ class Revisits(Stage):
         return None
 
     async def judged(self, visit: Visit, verdict: Verdict) -> Outcome | None:
-        is_over = self.is_unchanged(visit) or self._is_missing(visit)
+        is_over = is_unchanged(visit) or self._is_missing(visit)
         return visit.completed() if is_over else None
 
     async def ended(self, visit: Visit, outcome: Outcome) -> None:
         if visit.error is None:
             self._plan(visit, outcome)
             await self._take_along(visit.lease, outcome)
-
-    def is_unchanged(self, visit: Visit) -> bool:
-        """Whether the page is the same as the last time."""
-        last, response = visit.lease.request.visited, visit.response
-        if last is None or response is None or visit.request.redo:
-            return False
-        if response.status == NOT_MODIFIED:
-            return True
-        is_back = last.missing > 0  # handled again: what it led to was left out
-        return not is_back and response.status < BAD and digest_of(response) == last.digest
 
     def _is_missing(self, visit: Visit) -> bool:
         """Whether the page was not found, and may be there at its next visit."""
@@ -118,14 +116,16 @@ class Revisits(Stage):
         return True
 
     def _next(self, visit: Visit, response: Response, *, brought: bool) -> Revisit:
-        last, unchanged = visit.lease.request.visited, self.is_unchanged(visit)
+        last, unchanged = visit.lease.request.visited, is_unchanged(visit)
         missing = self._is_missing(visit)
         interval_s = self.frontier.options.visits.interval_s(
             last.interval_s if last else None, changed=not unchanged
         )
-        kept = last if last and (missing or response.status == NOT_MODIFIED) else visited(response)
+        known = last if last and (missing or response.status == NOT_MODIFIED) else visited(response)
+        kept = last.kept if last and (missing or unchanged) else ""
         now = msgspec.structs.replace(
-            kept,
+            known,
+            kept=visit.lease.request.redo if visit.is_kept else kept,
             interval_s=interval_s,
             visits=last.visits + 1 if last else 1,
             at=time.time(),
@@ -156,18 +156,54 @@ class Revisits(Stage):
         return _notice(lease, None) if prunes else None
 
 
+def is_unchanged(visit: Visit) -> bool:
+    """Whether the page is the same as the last time."""
+    last, response = visit.lease.request.visited, visit.response
+    if last is None or response is None or visit.request.redo:
+        return False
+    if response.status == NOT_MODIFIED:
+        return True
+    is_back = last.missing > 0  # handled again: what it led to was left out
+    return not is_back and response.status < BAD and digest_of(response) == last.digest
+
+
+def is_kept(last: Visited, archive: Path) -> bool:
+    """Whether that archive has the page as it was."""
+    from skitter.archive.index import is_here  # an extra
+
+    return bool(last.kept) and is_here(archive, last.kept)
+
+
+def kept_at(feedback: Feedback, line: str) -> Feedback:
+    """With where the page is kept, for the archive's index and for the next visit."""
+    from skitter.archive.index import place_of  # an extra
+
+    revisit = feedback.revisit
+    if revisit and (place := place_of(line)):
+        priority, host, request = open_record(bytes(revisit.record)[len(_TEXT) + 4 :])
+        assert request.visited is not None
+        now = msgspec.structs.replace(request.visited, kept=place)
+        record = _packed(priority, host, msgspec.structs.replace(request, visited=now))
+        revisit = msgspec.structs.replace(revisit, record=record)
+    return msgspec.structs.replace(feedback, archived=line, revisit=revisit)
+
+
 def _notice(lease: Lease, item: str | None) -> msgspec.Raw:
     return as_text(encode_item(item, lease))
 
 
 def _record(lease: Lease, now: Visited) -> msgspec.Raw:
-    body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0, round=0, redo=""))
-    return as_text(b"%d %b %b" % (lease.priority, lease.host.encode(), body))
+    request = msgspec.structs.replace(lease.request, visited=now, priority=0, round=0, redo="")
+    return _packed(lease.priority, lease.host, request)
+
+
+def _packed(priority: int, host: str, request: Request) -> msgspec.Raw:
+    return as_text(b"%d %b %b" % (priority, host.encode(), encode(request)))
 
 
 def as_text(data: bytes) -> msgspec.Raw:
     """Bytes as msgpack text, the only type that Lua's msgpack has for them."""
-    return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
+    return msgspec.Raw(_TEXT + len(data).to_bytes(4, "big") + data)
 
 
 def visited(response: Response) -> Visited:

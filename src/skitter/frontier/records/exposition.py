@@ -101,6 +101,9 @@ _COUNTERS: Final = (
     ("blocked_total", "blocked", "Responses that were block pages.", 1),
     ("leases_lost_total", "lost", "Leases that expired because their worker vanished.", 1),
     ("body_bytes_total", "bytes", "Bytes of bodies, and all browser traffic.", 1),
+    ("archived_pages_total", "archived", "Pages that the archive has kept.", 1),
+    ("archived_bytes_total", "archived_bytes", "Bytes that the archive has taken for them.", 1),
+    ("unarchived_pages_total", "unarchived", "Pages that the archive could not keep.", 1),
     ("browser_seconds_total", "browser_ms", "Seconds of browser work.", 1000),
     ("proxy_cost_total", "proxy_money_micro", "Cost of proxies, in your currency.", 1_000_000),
 )

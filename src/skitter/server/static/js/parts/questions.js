@@ -203,6 +203,11 @@ function moneyOf(sum, pages) {
     return pages ? `${money(sum)} (${money((1000 * sum) / pages)} per 1,000 pages)` : money(sum);
 }
 
+function archiveOf({ archived, archived_bytes, unarchived }) {
+    const missed = unarchived ? `, ${count(unarchived)} not kept` : "";
+    return `${bytes(archived_bytes)} (${some(archived, "page")}${missed})`;
+}
+
 export function costCard(view) {
     const facts = h(
         "dl",
@@ -218,6 +223,10 @@ export function costCard(view) {
         fact(
             "Proxies",
             view.text(({ proxy_money, done }) => spent(proxy_money, (sum) => moneyOf(sum, done))),
+        ),
+        fact(
+            "Archive",
+            view.text((one) => (one.archived || one.unarchived ? archiveOf(one) : NONE)),
         ),
     );
     const size = answer(
