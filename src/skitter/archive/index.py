@@ -11,6 +11,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -136,13 +137,17 @@ class Archive:
         has_kept = any(one.job == job for visits in found.values() for one in visits)
         return replace(self, _pages=found) if has_kept else self
 
+    def responses(self) -> Iterator[Kept]:
+        """All of them."""
+        return chain.from_iterable(self._pages.values())
+
     def visits(self, request: Request) -> list[Kept]:
         """All responses to a request, the oldest first."""
         return self._pages.get(key_of(request), [])
 
     def find(self, url: str) -> list[Kept]:
         """All responses of a URL, the oldest first: to a plain request, or else to any other."""
-        others = (one for visits in self._pages.values() for one in visits if one.url == url)
+        others = (one for one in self.responses() if one.url == url)
         return self.visits(Request(url=url)) or sorted(others, key=lambda one: one.at)
 
     def of(self, job: str) -> Iterator[Kept]:
@@ -190,8 +195,7 @@ class Archive:
         }
         old = {path.name for path in is_old if _index_of(path).exists()}
         kept = [one for visits in self._pages.values() for one in _last(visits, keep_last)]
-        every = [one for visits in self._pages.values() for one in visits]
-        kept += [one for one in every if one.at >= before or one.file not in old]
+        kept += [one for one in self.responses() if one.at >= before or one.file not in old]
         places = [place for one in kept for place in (one.body_at, one.head_at) if place]
         needed = {one.file for one in kept} | {file for file, _ in places}
         lines = {line_of(one) for one in kept}

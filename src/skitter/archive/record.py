@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b32encode
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -165,6 +166,21 @@ def read_response(path: Path, offset: int, *, limit: int = MAX_BODY_BYTES) -> Re
         for warc in ArchiveIterator(file, auto_decode="all"):
             return _response(warc, limit)
     raise EOFError(f"{path} ends before {offset}")
+
+
+def lengths(path: Path, end: int) -> dict[int, tuple[int, str]]:
+    """By the place of each record: how many bytes it takes, and the content type of its page."""
+    found: dict[int, tuple[int, str]] = {}
+    with path.open("rb") as file, suppress(OSError):  # cut by a kill, or still being written
+        last = None
+        for warc in ArchiveIterator(file):
+            if last:
+                found[last[0]] = warc.stream_pos - last[0], last[1]
+            kind = warc.http_content_type or "unknown"
+            last = warc.stream_pos, kind
+    if last and last[0] < end:
+        found[last[0]] = end - last[0], last[1]
+    return found
 
 
 def scan(path: Path) -> Iterator[Kept]:

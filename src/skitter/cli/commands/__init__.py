@@ -1,6 +1,6 @@
 """Commands: each parses, calls and renders.
 
-archive     Archives of a crawl: list, show, get, prune; and handlers run on their pages: replay
+archive     Archives of a crawl: list, show, get, pack, prune
 automation  Programs that work with a job: schedule, webhook, token
 check       Account for every URL, explain one, and answer probes: audit, why, health
 dead        Dead letters: list, show, retry, drop, export

@@ -1,4 +1,4 @@
-"""Archives of a crawl: list, show, get, prune; and handlers run on their pages: replay, redo."""
+"""Archives of a crawl: list, show, get, pack, prune. Handlers on their pages: replay, redo."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import uvloop
 
 from skitter.archive.diff import compare, rows_of
 from skitter.archive.index import Archive
+from skitter.archive.package import pack
 from skitter.archive.playback import SUFFIX
 from skitter.archive.record import Kept
 from skitter.cli.common import (
@@ -128,6 +129,36 @@ def get(
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(response.body)
+
+
+@group.add("pack")
+def pack_archive(
+    out: Annotated[
+        Path | None,
+        Option("--out", "-o", metavar="FILE", help="Default: the folder's name, as .wacz."),
+    ] = None,
+    job: Annotated[str, Option("--job", help="Only what this job has kept.")] = "",
+    folder: Folder = HERE,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Pack the archive with an index into one file, a WACZ, as other tools open it."""
+    archive = Archive.open(folder)
+    warn_of_damage(archive)
+    to = out or folder.resolve().with_suffix(".wacz")
+    if not any(job in ("", one.job) for one in archive.responses()):
+        raise UsageError(f"{folder} has no page" + (f" of {job}." if job else "."))
+    if to.exists() and not yes:
+        confirm(f"Replace {to}?", what=f"{to} is there already, and pack replaces it")
+    try:
+        did = pack(archive, to, job=job)
+    except OSError as error:
+        raise UsageError(f"{to} cannot be written: {error.strerror or error}") from error
+    if as_json:
+        emit_json({"file": str(to), **did._asdict()})
+        return
+    what = f"{some(did.responses, 'response')} of {some(did.pages, 'page')}"
+    say(f"{to} has {what}, in {to.stat().st_size / 1e6:,.1f} MB.")
 
 
 @group.add("prune")
