@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 import signal
 from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from bookshop import expected_items, fetched_twice, trespasses
+from engine_scrapy.conftest import Shop
 from shops import silenced
+from skitter.archive.index import Archive
 from skitter.errors import JobMissing
 from skitter.frontier.records.metrics import read_history
 from skitter.frontier.workers import live_workers
@@ -18,13 +22,29 @@ from skitter.model import State
 pytestmark = pytest.mark.timeout(300)
 
 
+def assert_kept(folder: Path, shop: Shop) -> None:
+    """Each page that a callback saw, once, and as it saw it."""
+    archive = Archive.open(folder)
+    assert len(list(archive.responses())) == len(archive)
+    kept = {path_of(one.url): archive.read(one) for one in archive}
+    assert kept.keys() == {path_of(one.page) for one in shop.log() if one.status == 200}
+    books = [page.body for path, page in kept.items() if path.startswith("/books/")]
+    assert len(books) > 50
+    assert all(b"<h1" in body for body in books), "they are unpacked"
+
+
+def path_of(url: str) -> str:
+    return unquote(urlsplit(url).path)
+
+
 def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, make_cluster, until):
     shop = open_shop(latency_s=0.1)
     cluster = make_cluster(shop)
     cluster.create_paused()
 
-    one = cluster.start()
-    two = cluster.start(TWISTED_REACTOR_ENABLED=False)
+    folder = cluster.folder / "kept"
+    one = cluster.start(SKITTER_ARCHIVE=folder)
+    two = cluster.start(SKITTER_ARCHIVE=folder, TWISTED_REACTOR_ENABLED=False)
     until(lambda: len(cluster.ask(live_workers)) == 2)
     cluster.set_state(State.RUNNING)
 
@@ -42,6 +62,7 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     pages, items, stored, good, bad = (sum(n or 0 for n in one) for one in told.series.values())
     assert (pages, items) == (cluster.stats().done, len(cluster.items()))
     assert stored == cluster.stats().stored == items
+    assert_kept(folder, shop)
     assert good + bad == sum(node.stat("downloader/response_count") for node in (one, two))
 
 

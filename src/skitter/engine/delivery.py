@@ -340,11 +340,10 @@ class Delivery:
         places = [place for place, page in enumerate(pages) if page.record]
         records = [pages[place].record for place in places]
         if self.archived and records:
-            lines = await self.archived.keep([record for record in records if record])
-            self.figures.count("archived_bytes", self.archived.writer.take_bytes())
+            found = [record for record in records if record]
+            lines = await self.archived.keep(found, self.figures)
             for place, line in zip(places, lines, strict=True):
                 pages[place] = pages[place].kept(line)
-                self.figures.count("archived" if line else "unarchived", 1)
 
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch

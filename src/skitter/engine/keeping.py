@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from skitter.archive.playback import PageCache
     from skitter.archive.writer import ArchiveWriter
+    from skitter.engine.pulse import Figures
     from skitter.fetch.http.exchange import Leave
     from skitter.fetch.http.fetcher import Fetcher
     from skitter.frontier.frontier import Frontier
@@ -50,14 +51,22 @@ class Archived:
         """Why no page is kept now; empty: they are."""
         return self.writer.trouble
 
-    async def keep(self, records: Sequence[Record]) -> list[str]:
+    async def keep(self, records: Sequence[Record], figures: Figures | None = None) -> list[str]:
         """The lines of responses that are on disk now; they travel with the completions."""
         async with self._turn:
-            if sum([len(record.response.body) for record in records]) > ON_LOOP_BYTES:
-                return await asyncio.to_thread(self.writer.write, records)
-            lines = self.writer.add(records)
-            is_kept = await asyncio.to_thread(self.writer.sync)
-            return lines if is_kept else [""] * len(records)
+            lines = await self._keep(records)
+        if figures:
+            figures.count("archived_bytes", self.writer.take_bytes())
+            figures.count("archived", len(lines) - lines.count(""))
+            figures.count("unarchived", lines.count(""))
+        return lines
+
+    async def _keep(self, records: Sequence[Record]) -> list[str]:
+        if sum([len(record.response.body) for record in records]) > ON_LOOP_BYTES:
+            return await asyncio.to_thread(self.writer.write, records)
+        lines = self.writer.add(records)
+        is_kept = await asyncio.to_thread(self.writer.sync)
+        return lines if is_kept else [""] * len(records)
 
     async def keep_now(self, request: Request, response: Response, fingerprint: str = "") -> None:
         """For a cache, which needs no completion."""

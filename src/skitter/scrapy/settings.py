@@ -114,6 +114,7 @@ class NodeOptions:
     start_s: float = DEFAULT_START_S  # how long a node that starts waits for its server
     fingerprinter: str = ""  # identities.py; empty: nothing is filtered
     limits_per: str = "job"  # or "node": Scrapy's downloaders keep them, each for itself
+    archive: str = ""  # the folder of kept pages; empty: none is kept
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property
@@ -164,6 +165,7 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         stuck_s=_seconds(settings, "SKITTER_STUCK_S", DEFAULT_STUCK_S),
         blocked_rest_s=_seconds(settings, "SKITTER_BLOCKED_REST_S", DEFAULT_BLOCKED_REST_S),
         start_s=_seconds(settings, "SKITTER_START_S", DEFAULT_START_S),
+        archive=str(settings.get("SKITTER_ARCHIVE") or ""),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
         linger_s=number(

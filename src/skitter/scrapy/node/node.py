@@ -267,8 +267,13 @@ class Node:
                 await self._wind_down()
 
     def _vitals(self) -> Vitals:
-        delivery = self.delivery
-        return Vitals(pages=delivery.pages, errors=delivery.errors, active=len(self.mailbox.active))
+        delivery, archived = self.delivery, self.delivery.archived
+        return Vitals(
+            pages=delivery.pages,
+            errors=delivery.errors,
+            active=len(self.mailbox.active),
+            note=archived.trouble if archived else "",
+        )
 
     def _stop_if_failed(self, helper: asyncio.Task[None]) -> None:
         if not helper.cancelled() and (error := helper.exception()):
@@ -352,6 +357,8 @@ class Node:
         await self.housekeeping.attempt(self.housekeeping.count_items)
         self.mailbox.idle_s = 0.0  # its last figures are sent, however long it was idle
         await self.pulse.end()
+        if self.delivery.archived:
+            self.delivery.archived.writer.close()
         if self._reason == "finished" and self.feed is None:
             self.is_futile = await self._is_futile()
         if not self.options.persist and self._reason == "finished":

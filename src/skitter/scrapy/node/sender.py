@@ -20,6 +20,7 @@ from skitter.frontier.transport.endpoints import is_cluster_url
 from skitter.model import Added, Completion, Ended, Failure
 from skitter.observe.report import some
 from skitter.scrapy.node.cookies import SharedSessions
+from skitter.scrapy.node.kept import add_lines, archived_of, keep_pages
 from skitter.scrapy.node.mailbox import (
     FailedItem,
     FeedBatch,
@@ -67,6 +68,7 @@ class ResultSender:
         self.pages = self.errors = self._stored = 0
         self._report_at = 0.0
         self.quality, self.figures = FoundItems("parse"), Figures()
+        self.archived = archived_of(options, say) if options.archive else None
         self._in_cluster = is_cluster_url(options.server.redis_url or "")
 
     async def report(self, frontier: Frontier) -> None:
@@ -84,6 +86,8 @@ class ResultSender:
         for name in ("items", "stored"):  # those that no loader of ours will store
             self.figures.count(name, self._stored - stored)
         await self.figures.send(frontier)
+        if self.archived:
+            await self.archived.send(frontier)
 
     async def flush(self) -> None:
         await self.mailbox.outbox.flush(self._pack)
@@ -235,6 +239,8 @@ class ResultSender:
         await self._bury([entry])
 
     async def _complete(self, entries: Sequence[OpenLease], *, items_to: str) -> None:
+        if self.archived:
+            await keep_pages(self.archived, entries, self.figures)
         sealed = [
             seal_offers(
                 Completion(
@@ -260,6 +266,8 @@ class ResultSender:
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)
+        if self.archived:
+            add_lines(self.archived, done, self.frontier.layout)
         for one in done:
             self._count(one)
         if late := len(entries) - len(done):
