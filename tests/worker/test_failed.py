@@ -12,8 +12,9 @@ from skitter.engine.parts import WorkerOptions
 from skitter.fetch.http.fetcher import StaticFetcher
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.records.failed import failed_pages, find_failed, retry
+from skitter.frontier.records.health import keep_thresholds
 from skitter.model import Request, Response
-from skitter.settings import ArchiveOptions, FetchOptions, WorkerConfig
+from skitter.settings import ArchiveOptions, FetchOptions, QualityOptions, WorkerConfig
 from skitter.spider import Spider
 from skitter.spider.fixtures import as_page
 
@@ -84,6 +85,25 @@ async def test_a_kept_page_fails_again_until_its_handler_is_repaired(frontier):
     letters = [one async for one in dead_letters(frontier)]
     assert await retry(frontier, letters) == 1
     assert await failed_pages(frontier) == [], "there is room for others"
+
+
+async def test_examples_of_what_got_worse_are_kept_though_their_pages_are_done(frontier, clock):
+    await keep_thresholds(frontier, QualityOptions(min_pages=50))
+    spider = Spider("shop", [SITE])
+
+    @spider.page
+    def page(page):
+        if "/none/" not in page.url:
+            yield {"title": "A", "price": None if "/cheap/" in page.url else 9}
+
+    for kind, found in (("good", set()), ("cheap", {"price"}), ("none", {"price", "no item"})):
+        await crawl(frontier, spider, *(f"/{kind}/{n}" for n in range(60)), failed_pages=3)
+        clock.advance(60)  # the next begin another window
+        kept = await failed_pages(frontier)
+        assert {page.reason for page in kept} == {f"quality of page: {one}" for one in found}
+    assert len(kept) == 6
+    assert all(("/none/" in one.url) == one.reason.endswith("no item") for one in kept)
+    assert (await frontier.stats()).dead == 0
 
 
 async def test_no_more_space_is_taken_than_is_allowed(frontier):

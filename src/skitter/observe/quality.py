@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from skitter.settings import QualityOptions
 
@@ -109,6 +109,19 @@ class Finding(msgspec.Struct, frozen=True):
     handler: str
     field: str  # empty: the finding is about pages
     text: str
+    is_lost: bool = True  # False: the field has values of another type
+
+    @property
+    def kind(self) -> str:
+        """What it is about, without figures."""
+        return f"quality of {self.handler}: {self.field or 'no item'}"
+
+    def is_shown_by(self, items: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a page with these items is an example."""
+        if not self.field:
+            return not items
+        values = [item.get(self.field) for item in items]
+        return any((value in (None, "", [], {})) is self.is_lost for value in values)
 
     def __str__(self) -> str:
         return f"{self.handler}: {self.text}"
@@ -163,7 +176,8 @@ def _judge_field(
         return
     main, main_before = now.type_of(name), best.type_of(name)
     if main and main_before and main != main_before and "|" not in main_before:
-        yield Finding(handler, name, f"{name!r} is now {main}, and was {main_before}")
+        text = f"{name!r} is now {main}, and was {main_before}"
+        yield Finding(handler, name, text, is_lost=False)
 
 
 def _percent(now: float, before: float) -> str:

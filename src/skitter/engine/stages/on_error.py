@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -63,7 +64,7 @@ def _cause(visit: Visit, outcome: Retried | Buried) -> Cause:
 
 
 class Failed(Stage):
-    """Keeps the first pages of each failure: a handler error, rejected item or block page."""
+    """Keeps the first pages of each failure: handler error, rejected item, block page, quality."""
 
     needs = "a job"
 
@@ -75,6 +76,9 @@ class Failed(Stage):
         reason = _reason(visit, outcome)
         if reason and visit.response and self.parts.failed.wants(reason):
             self.parts.failed.add(_page(visit, reason))
+        elif not reason and visit.response and visit.output and isinstance(outcome, Completed):
+            name = visit.lease.request.handler or self.parts.spider.default or ""
+            self.parts.failed.recent.append((name, visit.output.items, partial(_page, visit)))
 
 
 def _reason(visit: Visit, outcome: Outcome) -> str:

@@ -4,7 +4,7 @@ on the server, in bounded space."""
 from __future__ import annotations
 
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,16 +12,18 @@ import msgspec
 
 from skitter.errors import SkitterError
 from skitter.frontier.dead import kind_of, revive
+from skitter.frontier.records.health import find_worse
 from skitter.frontier.transport.messages import decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import DeadLetter
 
 MAX_BODY_BYTES: Final = 2 * 2**20
 MAX_WAITING: Final = 100
+RECENT: Final = 20
 
 
 class FailedPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,10 @@ class FailedPages:
 
     most: int  # of each kind
     max_mb: int  # of all, on the server
+    #: The last pages that are done: their handlers, their items, and what makes one of these.
+    recent: deque[tuple[str, Sequence[Any], Callable[[str], FailedPage]]] = field(
+        default_factory=lambda: deque(maxlen=RECENT)
+    )
     _found: dict[str, FailedPage] = field(default_factory=dict)
     _kinds: Counter[str] = field(default_factory=Counter)  # as far as this worker knows
 
@@ -59,6 +65,7 @@ class FailedPages:
 
     async def send(self, frontier: Frontier) -> None:
         """A full server keeps none: a page's result is worth more than its copy."""
+        await self._add_examples(frontier)
         found, self._found = self._found, {}
         for page in found.values():
             row = page.fingerprint, kind_of(page.reason), zlib.compress(encode(page), 1)
@@ -69,6 +76,17 @@ class FailedPages:
             except SkitterError as error:
                 if error.retryable:
                     return
+
+    async def _add_examples(self, frontier: Frontier) -> None:
+        """Of what got worse, if anything did."""
+        worse = await find_worse(frontier) if self.recent else []
+        for finding in worse:
+            for handler, items, make in self.recent:
+                is_one = handler == finding.handler and finding.is_shown_by(items)
+                if is_one and self.wants(finding.kind):
+                    self.add(make(finding.kind))
+        if worse:
+            self.recent.clear()
 
 
 async def failed_pages(frontier: Frontier) -> list[FailedPage]:

@@ -16,7 +16,7 @@ from skitter.frontier.transport.connection import inspect
 from skitter.frontier.transport.messages import decode, encode, side_by_side
 from skitter.frontier.workers import FETCHING, heartbeats, live_workers, living
 from skitter.model import State
-from skitter.observe.quality import History, Window, judge
+from skitter.observe.quality import Finding, History, Window, judge
 from skitter.observe.report import duration, some
 from skitter.redact import redact
 
@@ -113,11 +113,16 @@ async def find_bad(
     frontier: Frontier, options: QualityOptions | None = None, *, since: float = 0.0
 ) -> list[str]:
     """Describe what got worse. `since` skips earlier pages, by the server's clock."""
+    return [str(one) for one in await find_worse(frontier, options, since=since)]
+
+
+async def find_worse(
+    frontier: Frontier, options: QualityOptions | None = None, *, since: float = 0.0
+) -> list[Finding]:
     histories = await read_quality(frontier)
     if not histories:
         return []
-    options = options or await thresholds(frontier)
-    return [str(one) for one in judge(histories, options, since=since)]
+    return judge(histories, options or await thresholds(frontier), since=since)
 
 
 def _window(row: Sequence[int], columns: Sequence[str]) -> Window:
