@@ -27,7 +27,7 @@ from skitter.cli.commands.check import show_audit
 from skitter.cli.commands.proxies import show_stats
 from skitter.cli.common import Arguments, Directory, Json, Redis, on_job, on_server, pairs_of
 from skitter.cli.crawl import JobName
-from skitter.cli.dashboard import dashboard
+from skitter.cli.dashboard import dashboard, environment_of
 from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.running import run_plan
@@ -40,7 +40,7 @@ from skitter.errors import BadOption, InfrastructureError, UsageError
 from skitter.frontier.audit.auditor import audit
 from skitter.observe.report import duration, some
 from skitter.redact import redact, redact_service
-from skitter.settings import Config, Settings, Workers, check_job_name, resolve
+from skitter.settings import ArchiveOptions, Config, Settings, Workers, check_job_name, resolve
 from skitter.settings.option import NO_LIMIT, options_of
 from skitter.settings.option import Option as Setting
 from skitter.settings.sources import OPTIONS
@@ -274,6 +274,13 @@ ROWS = {
 }
 
 
+CARELESS = """
+    found = offer(page)
+    price = found["price"]
+    yield {**found, "price": float(price[1:]) if price[0] in "€£" else None}
+"""
+
+
 def demo(
     books: Annotated[int, Option(min=50, max=5000, help="Number of books in the shop.")] = 700,
     browser: Annotated[
@@ -286,7 +293,7 @@ def demo(
     """Crawl a bundled bookshop, and audit the result.
 
     Two workers store the books in SQLite, log in to the members' corner, and find out which of
-    two proxies the shop bans. No network needed.
+    two proxies the shop bans. A changed spider is tried on kept pages. No network needed.
     """
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
         home = Path(folder)
@@ -301,6 +308,8 @@ def demo(
             say("\nRare books are fetched through two proxies; the shop bans the cheap one.")
             _crawl(home, RARE)
             show_stats(on_server(where, route_rows))
+            if find_spec("fastwarc"):
+                _show_replay(home)
             if browser:
                 say("\nSigned copies have prices that only JavaScript shows.")
                 _crawl(home, SIGNED)
@@ -321,6 +330,9 @@ def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
             **spider.tables,  # type: ignore[arg-type]
             server=where,
             workers=Workers(processes=processes, concurrency=32),
+            archive=ArchiveOptions(
+                keep=target == RARE and bool(find_spec("fastwarc")), folder=home / "archive"
+            ),
             proxies=import_target(target)[0].PROXIES if target == RARE else (),
         ),
         out=str(home / "books.db"),
@@ -330,6 +342,19 @@ def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
         raise Exit(code)
     _show_rows(home / "books.db", spider.name)
     show_audit(on_job(where, spider.name, audit))
+
+
+def _show_replay(home: Path) -> None:
+    (home / "careless.py").write_text(RARE.read_text().replace("    yield offer(page)", CARELESS))
+    say("\nA new version makes these prices numbers, and forgets dollars. On the kept pages:")
+    words = ["replay", "careless.py", "--against", "books.db"]
+    say(f"$ skitter {shlex.join(words)}")
+    sys.stdout.flush()
+    environment = os.environ | environment_of(Settings(directory=home / "v"))
+    command = [sys.executable, "-P", "-m", "skitter", *words]
+    done = subprocess.run(command, cwd=home, env=environment, check=False)
+    if done.returncode != 1:  # a price is gone
+        raise Exit(done.returncode or 1)
 
 
 @contextmanager
