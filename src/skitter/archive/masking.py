@@ -44,4 +44,4 @@ def has_secret(body: bytes) -> bool:
 
 
 def without_user(url: str) -> str:
-    return _USER.sub(r"\1", url)
+    return _USER.sub(r"\1", url) if "@" in url else url
