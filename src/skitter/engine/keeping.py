@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -15,6 +16,8 @@ from skitter.archive.index import is_here, write_lines
 from skitter.archive.playback import ROBOTS
 from skitter.archive.record import Record
 from skitter.frontier.records.archived import forget_written, unwritten
+from skitter.frontier.records.metrics import record
+from skitter.observe.metrics import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +60,6 @@ class Archived:
             lines = await self._keep(records)
         if figures:
             figures.count("archived_bytes", self.writer.take_bytes())
-            figures.count("archived", len(lines) - lines.count(""))
             figures.count("unarchived", lines.count(""))
         return lines
 
@@ -100,15 +102,18 @@ async def settle(frontier: Frontier, folder: Path) -> bool:
 
 
 async def _write(frontier: Frontier, folder: Path, by_shard: dict[int, list[str]]) -> bool:
-    """Before the server forgets them, they are on disk. False: some cannot be written."""
-    is_written = True
+    """Before the server forgets them, they are on disk. False: some cannot be written. A page
+    counts as kept here: somebody writes the lines of a worker that was killed, not its figures."""
+    is_written, count = True, 0
     for shard, lines in by_shard.items():
         try:
             await asyncio.to_thread(write_lines, folder, lines)
         except OSError:
             is_written = False
         else:
-            await forget_written(frontier, shard, lines)
+            count += await forget_written(frontier, shard, lines)
+    if count:
+        await record(frontier, Batch(Counter(archived=count)))
     return is_written
 
 

@@ -23,10 +23,13 @@ async def unwritten(frontier: Frontier) -> dict[int, list[str]]:
     }
 
 
-async def forget_written(frontier: Frontier, shard: int, lines: list[str]) -> None:
+async def forget_written(frontier: Frontier, shard: int, lines: list[str]) -> int:
+    """How many nobody else has written and forgotten meanwhile."""
+    count = 0
     for start in range(0, len(lines), AT_ONCE):
         some = lines[start : start + AT_ONCE]
-        await frontier.shards[shard].command("SREM", "archived", *some)
+        count += await frontier.shards[shard].command("SREM", "archived", *some)
+    return count
 
 
 class Downloads(NamedTuple):
