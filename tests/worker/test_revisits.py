@@ -15,10 +15,11 @@ from archive.test_writer import warcs
 from conftest import rude
 from skitter.archive.index import Archive
 from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.redo import Redo
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
-from skitter.frontier.dead import dead_letters, revive
+from skitter.frontier.dead import Filter, dead_letters, revive
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import create_job
 from skitter.settings import ArchiveOptions, Visits
@@ -161,6 +162,12 @@ async def test_the_archive_has_what_a_visit_found_unchanged(
         did = Archive.open(folder).prune(before=time.time() + 9, keep_last=1)
         assert (did.responses, did.files) == (8, 1), "the file with the bodies is needed"
         check(first + again)
+
+        assert (await Redo(frontier, Archive.open(folder), spider, Filter()).mark()).archived == 4
+        assert await visit_all() == [], "the archive has what the last visits stand for"
+        assert {status for path, status in await visit_all() if path != "/plain"} == {304}
+        check(first + again * 2)
+        handled.clear()
 
         shutil.rmtree(folder)
         assert [status for _, status in await visit_all()] == [200] * 4

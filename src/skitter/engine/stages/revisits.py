@@ -122,10 +122,10 @@ class Revisits(Stage):
             last.interval_s if last else None, changed=not unchanged
         )
         known = last if last and (missing or response.status == NOT_MODIFIED) else visited(response)
-        kept = last.kept if last and (missing or unchanged) else ""
+        kept = last.kept if last and (missing or unchanged or visit.is_kept) else ""
         now = msgspec.structs.replace(
             known,
-            kept=visit.lease.request.redo if visit.is_kept else kept,
+            kept=(_place(visit) if visit.is_kept else "") or kept,
             interval_s=interval_s,
             visits=last.visits + 1 if last else 1,
             at=time.time(),
@@ -165,6 +165,14 @@ def is_unchanged(visit: Visit) -> bool:
         return True
     is_back = last.missing > 0  # handled again: what it led to was left out
     return not is_back and response.status < BAD and digest_of(response) == last.digest
+
+
+def _place(visit: Visit) -> str:
+    """Of a page that is handled again; empty if the archive has it by an earlier visit."""
+    from skitter.archive.index import place_of  # an extra
+
+    redo = visit.lease.request.redo
+    return place_of(redo) if redo else ""
 
 
 def is_kept(last: Visited, archive: Path) -> bool:
