@@ -38,6 +38,7 @@ CLUSTER = "redis+cluster://10.0.0.5:6379"
 #: Commands that go on until they are stopped, and what each of them says when it is at work.
 STAYING = {
     r"skitter serve": r"Serving http",
+    r"skitter worker .*--keep-alive": r"Working on",
     r"skitter celery worker": r"\[queues\]",
     r"skitter schedule watch": r"the next round begins at",
     r"skitter load": r"Loading the items of",

@@ -70,6 +70,7 @@ class Web:
 
     site: Site
     port: int = 0
+    robots: str = ""  # empty: there is none
     asked: list[Asked] = field(default_factory=list)
     held: set[asyncio.Task[None] | None] = field(default_factory=set)  # open connections
 
@@ -106,7 +107,7 @@ class Web:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         asked = Asked(method, headers["host"].rpartition(":")[0], target, headers, body)
         if target == "/robots.txt":
-            answer: Any = Answer(status=404)
+            answer: Any = Answer(self.robots, status=200 if self.robots else 404)
         else:
             self.asked.append(asked)
             answer = self.site(asked)

@@ -25,6 +25,7 @@ patterns       What URLs look like: patterns that match them, and the shapes tha
 pytest_plugin  Fixtures of spiders as tests of pytest
 queue          URLQueue: the frontier for programs with their own loop
 redact         What may be shown, logged or written to a file, and how
+scrape         The spider of pages that callers ask for: `skitter serve --workers 2`
 scrapy/        Scrapy on the frontier: existing spiders run distributed and lose nothing
 server/        The HTTP API and the dashboard: `skitter serve`
 settings/      Options: small frozen values, units in their names, declared and checked once

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 LONGEST_WAIT_S = 60.0
+#: Less than the usual `timeout_s`.
+FOLLOW_S = 20
 
 Url = str | dict[str, Any]
 
@@ -94,6 +96,10 @@ def _job(job: str, *rest: str) -> str:
 
 def _push(job: str, urls: list[Url], priority: int) -> _Ask:
     return _Ask("POST", _job(job, "urls"), {"urls": urls, "priority": priority})
+
+
+def _follow(found: dict[str, Any]) -> _Ask:
+    return _Ask("GET", f"api/scrape/{found['id']}", query={"wait_s": FOLLOW_S})
 
 
 def _batches(urls: Iterable[Url]) -> Iterator[tuple[int, list[Url]]]:
@@ -179,6 +185,14 @@ class Client:
     def run(self, run: str) -> dict[str, Any]:
         """A run by its id: its state, exit code and report."""
         found: dict[str, Any] = self._ask(_Ask("GET", f"api/runs/{quote(run, safe='')}"))
+        return found
+
+    def scrape(self, url: str, **how: Any) -> dict[str, Any]:
+        """A page, fetched now: `scrape(url, format=["markdown", "links"], render=True)`. Waits
+        until it is there, or cannot be had."""
+        found: dict[str, Any] = self._ask(_Ask("POST", "api/scrape", {"url": url, **how}))
+        while found["state"] == "waiting":
+            found = self._ask(_follow(found))
         return found
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
@@ -269,6 +283,14 @@ class AsyncClient:
     async def run(self, run: str) -> dict[str, Any]:
         """A run by its id: its state, exit code and report."""
         found: dict[str, Any] = await self._ask(_Ask("GET", f"api/runs/{quote(run, safe='')}"))
+        return found
+
+    async def scrape(self, url: str, **how: Any) -> dict[str, Any]:
+        """A page, fetched now: `await scrape(url, format=["markdown", "links"], render=True)`.
+        Waits until it is there, or cannot be had."""
+        found: dict[str, Any] = await self._ask(_Ask("POST", "api/scrape", {"url": url, **how}))
+        while found["state"] == "waiting":
+            found = await self._ask(_follow(found))
         return found
 
     async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:

@@ -59,7 +59,7 @@ NOT_RUN = {
     "skitter agent --spiders": "it stays for what others start: tests/crawl/test_runs.py does that",
     "skitter start books": "needs that agent",
     "skitter runs": "needs that agent",
-    'curl -H "authorization: Bearer $TOKEN" -H \'content-type': "needs that agent",
+    'curl -H "authorization: Bearer $TOKEN" -H \'content-type': "needs that agent, or a page",
     'curl -u ":$TOKEN"': "needs that agent",
     "skitter changes books --since": "needs three edits of a site: tests/crawl/test_changes.py",
     "skitter run books.py --revisit --only-changes": "needs a job of its own: the same test",

@@ -51,7 +51,8 @@ def ask_everything(address: str, token: str, job: str, mode: str, examples: int)
         if "job" in case.path_parameters and asked % 3:
             case.path_parameters["job"] = job
         response = case.call(base_url=address.rstrip("/"), headers=headers, timeout=20)
-        assert response.status_code < 500 or response.status_code == 501, response.text
+        nobody = response.status_code == 503 and "no worker" in response.text
+        assert response.status_code < 500 or response.status_code == 501 or nobody, response.text
         case.validate_response(response, checks=as_documented)
 
     for found in schema.get_all_operations():

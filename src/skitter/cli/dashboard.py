@@ -60,10 +60,17 @@ def serve(
     insecure: Annotated[
         bool, Option("--insecure", help="Listen on other addresses without TLS.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        Option(min=1, max=1000, help="Fetch pages on request (/api/scrape) with so many workers."),
+    ] = None,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Serve the HTTP API and the dashboard, until stopped."""
+    """Serve the HTTP API and the dashboard, until stopped.
+
+    With --workers it also fetches the pages that `POST /api/scrape` asks for.
+    """
     try:
         from skitter.server.serving import Address, listen, serving
         from skitter.server.site import open_site
@@ -91,10 +98,30 @@ def serve(
             say(f"Log a browser in, once: {url}#token={site.keyring.one_time_code()}")
             sys.stdout.flush()
             tune_collector()
-            await until_stopped(task)
+            with fetching(where, workers):
+                await until_stopped(task)
 
     with serving_here():
         on_server(where, work)
+
+
+@contextmanager
+def fetching(where: Settings, workers: int | None) -> Iterator[None]:
+    """Keep workers for pages on request, in processes of their own."""
+    if workers is None:
+        yield
+        return
+    words = [sys.executable, "-P", "-m", "skitter", "pages", str(workers)]
+    with subprocess.Popen(
+        [*words, "--parent", str(os.getpid())],
+        env=environment_of(where),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C reaches only us
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 WithDashboard = Annotated[

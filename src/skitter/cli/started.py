@@ -1,4 +1,5 @@
 """The processes of an agent: one that carries out a run, and one that lists what the agent offers.
+And that of a server which fetches pages on request.
 
 Standard output belongs to the agent; what users' code prints goes to standard error.
 """
@@ -16,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from skitter.app import open_server
 from skitter.cli import tuning
 from skitter.cli.crawl import plan_of
-from skitter.cli.running import run_plan
+from skitter.cli.running import run_plan, supervisor_of
 from skitter.cli.show.output import print_progress
 from skitter.crawl.agent import OFFERED, STARTED, Started
+from skitter.crawl.lifecycle import open_plan
 from skitter.engine.pulse import is_orphan
 from skitter.errors import FrontierError, SkitterError, UsageError
 from skitter.fetch.http.guard import Guard
 from skitter.frontier.records.runs import RENEW_S, Hold, Runs
-from skitter.settings.sources import check_given
+from skitter.settings.sources import OPTIONS, check_given
 from skitter.spider import load_spider
 from skitter.spider.offers import find_offers
 from skitter.spider.seeding import begin_due_round
@@ -40,13 +43,18 @@ if TYPE_CHECKING:
     from skitter.observe.report import Report
 
 ORPHAN_S = 0.5
+#: The spider of pages on request.
+SCRAPE = "skitter.scrape"
 
 
 def main(words: list[str]) -> None:
-    """Runs `started RUN --parent PID`, which carries out a run, or `offers - --parent PID`."""
+    """Runs `started RUN --parent PID`, which carries out a run, `offers - --parent PID`, or
+    `pages WORKERS --parent PID`."""
     tuning.begin()
     if words[0] == "offers":
         list_offers()
+    elif words[0] == "pages":
+        fetch_pages(words[1], int(words[3]))
     else:
         sys.exit(carry_out(int(words[3])))
 
@@ -122,7 +130,7 @@ class Carried:
         """From now on, an earlier crawl is not discarded again."""
         if self.started.lease.spec.round_ms:
             await begin_due_round(crawl.frontier, crawl.plan.spider)
-        self.tasks.append(asyncio.create_task(self._leave_if_orphaned(stop)))
+        self.tasks.append(asyncio.create_task(leave_if_orphaned(self.parent, stop)))
         runs, lease = Runs.on(crawl.frontier.server), self.started.lease
         done = crawl.before.done + crawl.before.again
         self.pages_before = done - lease.done_before if lease.job else 0
@@ -132,17 +140,18 @@ class Carried:
             print_progress("another agent has this run: stopping")
             stop()
 
-    async def _leave_if_orphaned(self, stop: Callable[[], None]) -> None:
-        """Without its agent, nobody keeps the run for us: another agent may have it already."""
-        while not is_orphan(self.parent):  # noqa: ASYNC110
-            await asyncio.sleep(ORPHAN_S)
-        stop()
-        stop()  # twice: without waiting for pages in flight
-
     def ended(self, report: Report) -> None:
         """With the pages that earlier agents did in this run."""
         report = replace(report, pages_now=report.pages_now + self.pages_before)
         _write(self.out, msgspec.json.encode(report, enc_hook=int))
+
+
+async def leave_if_orphaned(parent: int, stop: Callable[[], None]) -> None:
+    """Without its agent, nobody keeps a run for us: another agent may have it already."""
+    while not is_orphan(parent):  # noqa: ASYNC110
+        await asyncio.sleep(ORPHAN_S)
+    stop()
+    stop()  # twice: without waiting for pages in flight
 
 
 def _own_addresses(target: str) -> tuple[str, ...]:
@@ -161,3 +170,22 @@ def carry_out(parent: int) -> int:
     carried = Carried(started, parent, _take_stdout())
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return uvloop.run(run_plan(carried.plan, observer=carried))
+
+
+def fetch_pages(workers: str, parent: int) -> None:
+    """Keep workers for pages that callers ask for, until the parent stops us or dies."""
+    import uvloop
+
+    option = OPTIONS["workers.processes"]
+    given = {option.key: option.parse(workers, "--workers")}
+    plan = plan_of(SCRAPE, {}, None, given, keep_alive=True)
+
+    async def work() -> None:
+        async with open_server(plan.where, progress=print_progress) as server:
+            frontier = await open_plan(server, plan, print_progress)
+            supervisor = supervisor_of(frontier, plan, "")
+            leaving = asyncio.create_task(leave_if_orphaned(parent, supervisor.stop))
+            await supervisor.run()
+            leaving.cancel()
+
+    uvloop.run(work())

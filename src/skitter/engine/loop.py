@@ -16,7 +16,7 @@ from skitter.engine.parts import WorkerOptions
 from skitter.engine.pulse import Pulse, cancel_all, rss_mb
 from skitter.engine.watchdog import Stalls, watch
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError
-from skitter.frontier.feed import take_feed
+from skitter.frontier.feed import hear, take_feed
 from skitter.frontier.sites.learned import look_again
 from skitter.frontier.workers import Vitals
 from skitter.model import Lane, State
@@ -109,7 +109,7 @@ class Worker:
                 helpers.append(self._start(self._keep_tending))
                 helpers.append(self._start(Stalls(partial(self.logbook, "warning")).run))
                 if self.options.keep_alive:
-                    helpers.append(self._start(self._watch_schedule))
+                    helpers += map(self._start, (self._watch_schedule, self._listen))
                 if self.options.max_memory_mb is not None:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
@@ -480,6 +480,15 @@ class Worker:
             except SkitterError as error:
                 self.logbook("warning", f"cannot begin a scheduled round: {error}")
             await asyncio.sleep(SCHEDULE_S)
+
+    async def _listen(self) -> None:
+        """Look at once when a page was asked for."""
+        while True:
+            try:
+                if await hear(self.frontier):
+                    self._free.set()
+            except SkitterError:  # `_lease` reports it
+                await asyncio.sleep(GONE_S)
 
     async def _feed(self) -> None:
         while True:

@@ -166,6 +166,7 @@ def _checked(place: str, answer: list[bytes]) -> Messages:
 FULL_PAUSE_S = 0.25
 FEED_BATCH = 500
 LOCK_MS = 5000
+BELL_S = 10  # well below the time after which a call counts as lost
 _OF_ENGINES = ("slot", "identity", "redo")
 _TAKEN = frozenset((Added.NEW, Added.SEEN))
 
@@ -257,6 +258,19 @@ async def bury_messages(
         rows.append((fingerprint(text, unique="rejected"), "feed", body, cut(reason)))
     if rows:
         await frontier.home.bury_messages(rows)
+
+
+async def ring(frontier: Frontier) -> None:
+    """Wake a worker that stays and has nothing to do: it need not wait for its next look."""
+    key = frontier.home.keys.key("bell")
+    await frontier.server.command("RPUSH", key, 1)
+    await frontier.server.command("EXPIRE", key, BELL_S)
+
+
+async def hear(frontier: Frontier) -> bool:
+    """Wait for somebody to ring. False: nobody did for some seconds."""
+    key = frontier.home.keys.key("bell")
+    return bool(await frontier.server.command("BLPOP", key, BELL_S))
 
 
 def parse_message(message: bytes) -> Request:

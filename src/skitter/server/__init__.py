@@ -1,5 +1,6 @@
 """The HTTP API and the dashboard: `skitter serve`. The only package that imports Starlette.
 
+answers      Answers to callers who asked for a page: they come as items of a job
 api/         The calls of the HTTP API, by subject, and the table of their routes
 application  The ASGI application: the routes, the dashboard, and the checks on every call
 call         One call: who makes it, its query, and its line in the action log

@@ -127,6 +127,7 @@ class Call(msgspec.Struct):
     cycle: RequestResponseCycle | None = None  # None: another protocol serves it
     caller: Caller | None = None  # None: the route needs no scope
     headers: dict[str, str] = {}  # of the answer
+    is_later: bool = False  # 202: what was asked for is not there yet
 
     def path(self, name: str) -> str:
         """A part of the path, such as `job`."""

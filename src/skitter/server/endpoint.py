@@ -90,9 +90,10 @@ class Endpoint:
         answer = await answering
         if isinstance(answer, Response):
             return answer
+        status = 202 if call.is_later else self.route.status
         if call.cycle is None or call.headers:
-            return Response(encode(answer), self.route.status, call.headers, JSON)
-        protocol.answer(call.cycle, head_of(self.route.status), encode(answer))
+            return Response(encode(answer), status, call.headers, JSON)
+        protocol.answer(call.cycle, head_of(status), encode(answer))
         return None
 
     async def _act_and_note(self, call: Call, **values: Any) -> Any:

@@ -61,7 +61,10 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
         **({"description": more.strip()} if more.strip() else {}),
         "parameters": [*_path(route), *_query(route, schemas, components)],
         "responses": {
-            str(route.status): {"description": summary, "content": {route.media: content}},
+            **{
+                str(status): {"description": summary, "content": {route.media: content}}
+                for status in (route.status, *[202] * route.may_be_later)
+            },
             **{
                 str(status): {"description": "A problem.", **problem}
                 for status in sorted({*ALWAYS, *route.errors} - {route.status})

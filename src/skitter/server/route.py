@@ -50,6 +50,7 @@ class Route:
     answer: Callable[..., Coroutine[Any, Any, Any]]
     scope: Scope | None = "read"  # None: no token is needed
     status: int = 200
+    may_be_later: bool = False  # it may answer 202, too
     errors: tuple[int, ...] = ()  # besides those that any call may return
     media: str = JSON  # of the answer
     takes: tuple[str, ...] = (JSON,)  # media types of the body

@@ -157,6 +157,7 @@ async def serving(
         finally:
             server.should_exit = True
             await task
+            await site.answers.close()
             await asyncio.to_thread(site.close)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from skitter.crawl.watch import Watcher
+from skitter.server.answers import Answers
 from skitter.server.channels import Charts, Hub
 from skitter.server.keyring import Keyring, OwnToken, own_token, session_key
 from skitter.server.presence import Presence, Pushes
@@ -31,12 +32,14 @@ class Site:
     presence: Presence = field(init=False)
     events: Hub = field(init=False)
     pushes: Pushes = field(init=False)
+    answers: Answers = field(init=False)
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.server)
         self.presence = Presence(self.server)
         self.events = Hub(self.watcher, self.presence)
         self.pushes = Pushes(self.server, self.presence)
+        self.answers = Answers(self.server)
 
     def close(self) -> None:
         """Close the Celery app: it holds the embedded server, which would outlive us."""

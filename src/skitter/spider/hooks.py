@@ -30,6 +30,8 @@ class Hooks:
     failed_attempt: list[Callable[..., Any]] = field(default_factory=list)
     item: list[Callable[..., Any]] = field(default_factory=list)
     logged_out: list[Callable[..., Any]] = field(default_factory=list)
+    #: Of pages that are done without their handler: with (request, why), they return an item.
+    skipped: list[Callable[..., Any]] = field(default_factory=list)
 
 
 async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:

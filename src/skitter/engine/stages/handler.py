@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from msgspec.structs import replace
 
 from skitter.engine.stages.stage import Stage
+from skitter.engine.visit import Completed
 from skitter.fetch.robots import product_token
 from skitter.observe.report import some
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
@@ -13,7 +16,7 @@ from skitter.spider.scope import Refused
 
 if TYPE_CHECKING:
     from skitter.engine.parts import Parts
-    from skitter.engine.visit import Visit
+    from skitter.engine.visit import Outcome, Visit
 
 
 class Handler(Stage):
@@ -61,6 +64,25 @@ class AutoHandler(Handler):
             raise failure
         visit.links = [again] if again else []
         return output
+
+
+class Skipped(Stage):
+    """Stores what the spider has to say of a page whose handler does not run."""
+
+    needs = "a spider that answers callers"
+
+    @classmethod
+    def bind(cls, parts: Parts) -> Self | None:
+        return cls(parts) if parts.spider.hooks.skipped else None
+
+    async def ended(self, visit: Visit, outcome: Outcome) -> Outcome | None:
+        if not (isinstance(outcome, Completed) and outcome.skipped):
+            return None
+        if outcome.completion.links:  # where it leads is visited
+            return None
+        hooks, request = self.parts.spider.hooks.skipped, visit.lease.request
+        items = [hook(request, outcome.skipped) for hook in hooks]
+        return replace(outcome, completion=replace(outcome.completion, items=items))
 
 
 class Links(Stage):

@@ -1,6 +1,7 @@
 """What a job keeps beside its URLs, for operators, supervisors and other engines.
 
 agents      Agents: which of them are there, and which spiders they have
+answers     What became of pages that callers asked for, kept for those who come back for it
 archived    What a crawl keeps beside its rows: lines for the index of the archive
 drivers     State that other engines, Celery and Scrapy, keep on the server
 exposition  The metrics of all jobs, in Prometheus's text format

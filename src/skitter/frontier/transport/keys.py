@@ -150,6 +150,14 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "session": KeySpec(
         "hash", "its cookies, headers, route and log-in; expires", family="site/class/number"
     ),
+    "bell": KeySpec(
+        "list", "of shard 0: each wakes a worker that waits, as a caller waits for a page; expires"
+    ),
+    "answer": KeySpec(
+        "string",
+        "of shard 0: JSON: what became of a page that a caller asked for; expires",
+        family="id",
+    ),
     "feeding": KeySpec("hash", "batch -> fed messages that are not in the frontier yet"),
     "trips": KeySpec("list", "the last requests to hosts with a delay, and when they left; capped"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),

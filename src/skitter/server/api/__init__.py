@@ -9,5 +9,6 @@ login    Log browsers in and out
 push     URLs: push them, check them, explain one
 routes   The table of routes: the source of handlers, OpenAPI, the reference page and tests
 runs     Runs over HTTP: what agents offer; start, list, stop, repeat; the log of one
+scrape   A page on request: it goes through the frontier, as all pages do
 scrapyd  Scrapyd's endpoints, for cron lines, operators and dashboards that know those
 """

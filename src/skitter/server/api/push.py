@@ -74,7 +74,7 @@ class Pushing:
         """Add in batches, so that other calls get their turn."""
         for at in range(0, len(urls), BATCH):
             offers = [self._offer(entry, priority) for entry in urls[at : at + BATCH]]
-            await self._add([one for one in offers if one])
+            await self.add([one for one in offers if one])
 
     async def stream(self, lines: AsyncIterator[bytes]) -> None:
         part: list[Offer] = []
@@ -82,9 +82,9 @@ class Pushing:
             if offer := self._offer(line, 0):
                 part.append(offer)
             if len(part) >= BATCH:
-                await self._add(part)
+                await self.add(part)
                 part = []
-        await self._add(part)
+        await self.add(part)
 
     def result(self) -> Pushed:
         """Raises Refusal if none of the URLs can be crawled."""
@@ -103,7 +103,7 @@ class Pushing:
                 self.bad.append(BadEntry(self.line, str(error)))
             return None
 
-    async def _add(self, offers: list[Offer]) -> None:
+    async def add(self, offers: list[Offer]) -> None:
         if not offers:
             return
         answers = await self.pushes.add(offers)

@@ -6,7 +6,7 @@ Other files of this package define the handlers; every row is here.
 from __future__ import annotations
 
 from skitter.server import call
-from skitter.server.api import dead, events, hosts, items, jobs, login, push, runs, scrapyd
+from skitter.server.api import dead, events, hosts, items, jobs, login, push, runs, scrape, scrapyd
 from skitter.server.api import events as hooks
 from skitter.server.api import hosts as fleet
 from skitter.server.api import items as meta
@@ -55,6 +55,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/webhooks", hooks.webhooks, "operate"),
     Route("POST", f"{JOB}/webhooks", hooks.webhook_add, "operate", status=201),
     Route("DELETE", f"{JOB}/webhooks", hooks.webhook_remove, "operate"),
+    # --- pages on request
+    Route("POST", "/api/scrape", scrape.scrape, "operate", may_be_later=True, notes_itself=True),
+    Route("GET", "/api/scrape/{id}", scrape.scraped, may_be_later=True),
     # --- runs
     Route("GET", "/api/spiders", runs.offers),
     Route("GET", "/api/runs", runs.runs),
