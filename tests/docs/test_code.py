@@ -59,6 +59,7 @@ NOT_RUN = {
     "skitter agent --spiders": "it stays for what others start: tests/crawl/test_runs.py does that",
     "skitter start books": "needs that agent",
     "skitter runs": "needs that agent",
+    "skitter tail books": "it waits for items: tests/server/test_live_items.py",
     'curl -H "authorization: Bearer $TOKEN" -H \'content-type': "needs that agent, or a page",
     'curl -u ":$TOKEN"': "needs that agent",
     "skitter changes books --since": "needs three edits of a site: tests/crawl/test_changes.py",

@@ -103,6 +103,7 @@ PANELS = {
             "commands.metrics:quality",
             "Show how often each field of the items is filled, now and before.",
         ),
+        "tail": ("commands.runs:tail", "Print items as JSON lines, as they are found."),
         "hosts": ("commands.metrics:hosts", "Show the hosts with the longest delays, and why."),
     },
     "Steer": {

@@ -41,7 +41,7 @@ async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
     for shard in frontier.shards:
         after = "-"
         while page := await shard.command("XRANGE", "items", after, "+", "COUNT", PAGE):
-            if items := _items(shard, page):
+            if items := results_in(shard, page):
                 yield items
             after = f"({page[-1][0].decode()}"
 
@@ -57,7 +57,7 @@ async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
             page = await shard.command("XRANGE", *words)
             if not page:
                 break
-            found += _items(shard, page)
+            found += results_in(shard, page)
             start = f"({page[-1][0].decode()}"
         entry = ""
     return found
@@ -67,7 +67,7 @@ async def find_item(frontier: Frontier, *, host: str, fingerprint: str) -> Resul
     """The newest item of a page that is still in the stream; reads back from the newest of all."""
     shard, before, found = frontier.shard_for(host), "+", list[Result]()
     while page := await shard.command("XREVRANGE", "items", before, "-", "COUNT", PAGE):
-        found += [item for item in _items(shard, page) if item.fingerprint == fingerprint]
+        found += [item for item in results_in(shard, page) if item.fingerprint == fingerprint]
         if found and found[-1].index == 0:
             break
         before = f"({page[-1][0].decode()}"
@@ -90,11 +90,13 @@ async def put_items(
     `first`: the index of the first one, after those in the completion.
     """
     shard = frontier.shard_for(lease.host)
+    is_watched = bool(items) and await shard.command("EXISTS", "watched")
     for index, item in enumerate(items, start=first):
-        await shard.command(
-            "XADD", "items", "*",
-            "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease), "part", 1,
-        )  # fmt: skip
+        fields = ("fp", lease.fingerprint, "n", index, "item", encode_item(item, lease), "part", 1)
+        await shard.command("XADD", "items", "*", *fields)
+        if is_watched:  # as lua/lib/live.lua does
+            await shard.command("XADD", "live", "MAXLEN", "~", 10_000, "*", *fields)
+            await shard.command("EXPIRE", "live", 600)
 
 
 class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,7 +305,7 @@ def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
     )
 
 
-def _items(shard: Shard, page: list[Any]) -> list[Result]:
+def results_in(shard: Shard, page: list[Any]) -> list[Result]:
     """Results without notices, which are for loaders only."""
     results, _ = _read(shard, page)
     return [result for result in results if not result.is_notice]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
+#: What `row_of` raises.
+NOT_A_ROW: Final = (TypeError, ValueError, RecursionError)
 VALUE = "value"  # the field of an item that is not a dict
 
 #: Below the limits of SQLite (2,000) and PostgreSQL (1,600). A row that wide is nearly always a
@@ -29,7 +31,7 @@ def rows_of(results: Iterable[Result]) -> list[Row]:
     for result in results:
         try:
             row = row_of(result)
-        except (TypeError, ValueError, RecursionError) as error:
+        except NOT_A_ROW as error:
             refused.append((result, str(error)))
         else:
             known = rows.setdefault(row.id, row)

@@ -11,7 +11,7 @@ metrics     Figures of a crawl: metrics, quality, hosts
 one_page    One page as a worker sees it, without a job
 project     Before a crawl: demo, new, config, plan
 proxies     Proxies: test, stats, bench, forget
-runs        Runs of spiders that agents offer: agent, start, runs
+runs        Runs of spiders that agents offer, and what they find: agent, start, runs, tail
 server      The embedded server: up, down, doctor
 shell       Look at one page: fetch, shell
 steer       Steering jobs: create, pause, resume, drain, cancel, purge, set, host

@@ -1,12 +1,16 @@
-"""Runs of spiders that agents offer: agent, start, runs.
+"""Runs of spiders that agents offer, and what they find: agent, start, runs, tail.
 
-An agent serves the runs of its list; `start` asks for one; `runs` shows, stops and repeats them.
+An agent serves the runs of its list; `start` asks for one; `runs` shows, stops and repeats them;
+`tail` prints items as they are found.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 import click
@@ -16,8 +20,10 @@ from skitter.app import open_server
 from skitter.cli.common import (
     Arguments,
     Directory,
+    Job,
     Json,
     Redis,
+    on_job,
     on_server,
     pairs_of,
     seconds_of,
@@ -29,12 +35,16 @@ from skitter.cli.flags import Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say
 from skitter.errors import SkitterError
+from skitter.frontier.frontier import Frontier
 from skitter.frontier.records.agents import find_offer, list_agents, offers_of, start_run
+from skitter.frontier.records.live import Live, is_over
 from skitter.frontier.records.operators import NewAction, this_user
 from skitter.frontier.records.runs import RUN_OPTIONS, Run, Runs, Spec, new_id
 from skitter.frontier.transport.connection import Server
-from skitter.observe.report import duration, moment
+from skitter.model import Result, Stats
+from skitter.observe.report import duration, moment, some
 from skitter.settings.sources import OPTIONS
+from skitter.sinks.rows import NOT_A_ROW, row_of
 
 LOOK_S = 0.5
 #: Ended without an exit code: stopped, or lost.
@@ -297,3 +307,74 @@ def again(
         settings(redis, directory), lambda server: Runs.on(server).spec_again(identity, this_user())
     )
     _start(spec, wait=wait, redis=redis, directory=directory, as_json=as_json)
+
+
+# --- what a crawl finds ---------------------------------------------------------------------------
+
+
+def tail(
+    job: Job,
+    only: Annotated[
+        str | None, Option("--field", metavar="NAME", help="Print only this field of each item.")
+    ] = None,
+    redis: Redis = None,
+    directory: Directory = None,
+) -> None:
+    """Print items as JSON lines, as they are found, until the crawl is over.
+
+    It begins with the next item; `skitter export` has the stored ones.
+    """
+
+    async def work(frontier: Frontier) -> None:
+        count = 0
+        async for found in follow_items(frontier):
+            for line in _lines(found, only):
+                print(line)
+                count += 1
+            sys.stdout.flush()  # to a pipe too: somebody follows it
+        print_progress(_last_words(await frontier.stats(), count))
+
+    on_job(settings(redis, directory), job, work)
+
+
+async def follow_items(frontier: Frontier) -> AsyncIterator[list[tuple[str, Result]]]:
+    """Until nothing is left to fetch and nobody works on the job. If the server is away, waits."""
+    live, away = await Live.open(frontier), False
+    while True:
+        try:
+            if away:
+                live = await Live.open(frontier, live.place)
+                if live.has_gap:
+                    print_progress("Some items were found meanwhile and are not shown.")
+            away, over = False, await is_over(frontier)  # asked first: then nothing comes after
+            while found := await live.read():
+                yield found
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            if not away:
+                print_progress(f"{error} Waiting for it.")
+            away, over = True, False
+        if over:
+            return
+        await asyncio.sleep(LOOK_S)
+
+
+def _lines(found: list[tuple[str, Result]], only: str | None) -> Iterator[str]:
+    """Without what no output takes."""
+    for _, result in found:
+        with suppress(*NOT_A_ROW):
+            row = row_of(result)
+            value = row.fields.get(only) if only else None
+            text = row.line if only is None else msgspec.json.encode(value)
+            yield value if isinstance(value, str) else text.decode()
+
+
+def _last_words(stats: Stats, count: int) -> str:
+    known = stats.stored + stats.items
+    if count:
+        return f"{stats.job}: nothing is left to fetch; {some(count, 'item')} since you looked."
+    if known:
+        items, where = some(known, "item"), f"`skitter export {stats.job} --to FILE`"
+        return f"{stats.job}: nothing is left to fetch; {where} has its {items}."
+    return f"{stats.job}: nothing is left to fetch, and no item was found."

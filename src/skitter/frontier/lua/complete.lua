@@ -19,7 +19,7 @@ REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the pos
        links that were known
 COST   O(leases + links + items), each log N
 ]]
---@include once accept brings claims feedback enqueue
+--@include once accept brings claims feedback enqueue live
 local LINK = 5
 
 -- A page in flight when the job was cancelled is not fetched again after a resume: refusing its
@@ -32,6 +32,7 @@ expect('hash', trouble, pages)
 if #ARGV >= first_link + LINK * links then -- there are items
   if list ~= '' then expect('list', list) else expect('stream', items) end
 end
+local shows = #ARGV >= first_link + LINK * links and is_watched()
 local claims = read_claims(leases)
 end_leases(claims)
 
@@ -60,6 +61,7 @@ for i = 1, #claims do
         redis.call('RPUSH', list, ARGV[at])
       else
         redis.call('XADD', items, '*', 'fp', claim.fp, 'n', at - first_item, 'item', ARGV[at])
+        if shows then show(claim.fp, at - first_item, ARGV[at]) end
       end
     end
   end

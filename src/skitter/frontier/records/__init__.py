@@ -7,6 +7,7 @@ drivers     State that other engines, Celery and Scrapy, keep on the server
 exposition  The metrics of all jobs, in Prometheus's text format
 failed      Pages that failed: the first of each kind, for whoever repairs the spider
 health      What an operator should know about a job besides its numbers
+live        Items as they are found, for those who watch a job
 metrics     The metrics of a job on the server: sent in one round trip, read as a chart or a table
 operators   What operators leave on the server: tokens, actions, webhooks
 own         Users' own metrics: until they are sent, and on the server

@@ -96,6 +96,8 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
     "round": KeySpec("zset", "fingerprint of a start page -> ms of the last round that visits it"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "watched": KeySpec("string", "exists while somebody watches items as they are found; expires"),
+    "live": KeySpec("stream", "copies of items, while somebody watches; capped, expires"),
     "marks": KeySpec("zset", "ms -> last ticket drawn before: how long requests wait; capped"),
     "totals": KeySpec("hash", "counter -> its total; expires a week after the last count"),
     "counts": KeySpec(

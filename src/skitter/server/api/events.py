@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from skitter.engine.pulse import cancel_all
 from skitter.errors import AddressRefused, JobMissing, SkitterError
 from skitter.fetch import Guard
 from skitter.frontier.jobs import open_job
+from skitter.frontier.records.live import Live, is_over, is_place
 from skitter.frontier.records.operators import (
     Occasion,
     Share,
@@ -24,16 +26,23 @@ from skitter.frontier.records.operators import (
     without_secrets,
 )
 from skitter.server.call import Call, check_scope, header, identify
+from skitter.server.channels import TICK, TICK_S, message
 from skitter.server.problems import Refusal
 from skitter.server.route import Removed, Rows
+from skitter.sinks.rows import NOT_A_ROW, row_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.types import Receive, Scope, Send
 
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Result
     from skitter.server.channels import Channel, Listener
 
 
 MEDIA = "text/event-stream"
+ITEMS_S = 0.25
 LONGEST_S = 600.0  # then browsers reconnect
 #: How often to check that the token was not revoked, nor the session ended.
 CHECK_S = 2.0
@@ -115,6 +124,71 @@ async def _turned_away(call: Call) -> None:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class Found(Response):
+    """Items as they are found, until the crawl is over."""
+
+    def __init__(self, call: Call, frontier: Frontier) -> None:
+        super().__init__(headers=HEADERS)
+        self.call, self.frontier = call, frontier
+        self.after = header(call.request.scope, b"last-event-id")
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        tasks = [
+            asyncio.create_task(self._send(send)),
+            asyncio.create_task(_disconnected(receive)),
+            asyncio.create_task(_turned_away(self.call)),
+        ]
+        await asyncio.wait(tasks, timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+        await cancel_all(tasks)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, send: Send) -> None:
+        with suppress(SkitterError):  # the client reconnects
+            async for part in self._parts():
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        live = await Live.open(self.frontier, self.after if is_place(self.after) else "")
+        yield b"retry: 1000\n\n" + (message("gap", {}) if live.has_gap else b"")
+        yield b"id: %b\n%b" % (live.place.encode(), message("begin", {}))
+        said_at = time.monotonic()
+        while True:
+            over = await is_over(self.frontier)  # asked first: then nothing comes after
+            while found := await live.read():
+                yield b"".join(_item(*one) for one in found)
+                said_at = time.monotonic()
+            if over:
+                stats = await self.frontier.stats()
+                yield message("over", {"items": stats.stored + stats.items})
+                return
+            if time.monotonic() - said_at > TICK_S:
+                yield TICK
+                said_at = time.monotonic()
+            await asyncio.sleep(ITEMS_S)
+
+
+def _item(place: str, result: Result) -> bytes:
+    """Nothing for what no output takes."""
+    try:
+        line = row_of(result).line
+    except NOT_A_ROW:
+        return b""
+    return b"id: %b\nevent: item\ndata: %b\n\n" % (place.encode(), line)
+
+
+async def live_items(call: Call) -> Response:
+    """The items of a job as they are found, as server-sent events.
+
+    `item` is a row, as in `/items`; `over`: nothing is left to fetch, and nobody works on the job;
+    `tick`: nothing new (every 5 s). After a pause of up to ten minutes, `Last-Event-ID` goes on
+    where the client was, with nothing lost or sent twice; `gap`: some items are not known any more.
+    """
+    return Found(call, await call.frontier())
 
 
 class NewHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
