@@ -127,10 +127,11 @@ def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(mach
     assert "--fresh" not in again.stderr  # it would lose what is left
 
     machine.call("set", "talk", "--max-pages", "5")
-    joined = machine.call("worker", "talk.py", "--processes", "1")
+    joined = machine.call("worker", "talk.py", "--processes", "1", "--name", "worker-3")
 
     assert joined.returncode == 0, joined.stderr
     assert machine.stats("talk").done == 5  # whoever joins takes the job as it is
+    assert " worker-3-" in machine.call("logs", "talk").stdout
 
 
 def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine, until):

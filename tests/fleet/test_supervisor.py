@@ -22,6 +22,7 @@ from skitter.crawl.supervisor import Supervisor
 from skitter.crawl.watch import Watcher
 from skitter.errors import JobRemoved, ServerUnreachable, UsageError
 from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.transport import endpoints
 from skitter.frontier.transport.connection import connect
 from skitter.frontier.workers import (
     Heartbeat,
@@ -316,7 +317,9 @@ async def test_a_machine_that_is_lost_is_named_with_what_it_held_and_what_came_o
     """Its workers are gone with it: another supervisor says so."""
     now, here = await busy.server_time(), socket.gethostname()
     await busy.lease(1)
-    head = Heartbeat(name="head", host=here, pid=1, kind="supervisor", started_at=1, at=now - 20)
+    head = Heartbeat(
+        name=endpoints.client_name(), host=here, pid=1, kind="supervisor", started_at=1, at=now - 20
+    )
     worker = Heartbeat(name="w", host=here, pid=2, started_at=1, at=now - 20, active=1)
     await report_machine(busy, head)
     await beat(busy, worker)

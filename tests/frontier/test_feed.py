@@ -37,6 +37,27 @@ async def test_urls_and_json_are_taken_in_their_order(frontier):
     assert (await frontier.stats()).fed == 0
 
 
+async def test_a_stream_is_read_as_well_as_a_list(frontier):
+    async def xadd(*fields: object) -> None:
+        await frontier.server.command("XADD", feed_key(frontier.job), "*", *fields)
+
+    await xadd("url", "https://a.test/1")
+    await xadd("data", '{"url": "https://a.test/2", "priority": 1}')
+    await xadd("url", "https://a.test/3", "priority", "5", "meta", '{"n": 5}', "unique", "7")
+    await xadd("data", "no-url")
+    await xadd("url", "https://a.test/1")
+    assert ((await frontier.stats()).fed, (await audit(frontier)).clean) == (5, True)
+
+    assert await take_feed(frontier) == 5
+
+    leases = (await frontier.lease(5)).leases
+    assert [lease.url[-1] for lease in leases] == ["3", "2", "1"]
+    assert (leases[0].request.meta, leases[0].request.unique) == ({"n": 5}, "7")
+    assert [one.request.meta async for one in dead_letters(frontier)] == [{"message": "no-url"}]
+    assert (await frontier.stats()).fed == 0
+    assert await take_feed(frontier) == 0
+
+
 async def test_a_bad_message_is_a_dead_letter_and_stops_nobody(frontier):
     await lpush(
         frontier, "nonsense", b"\xff\xfe", '{"url": 5}', '{"x": 1}', '{"url": "', "https://a.test/"

@@ -1,5 +1,7 @@
 """feed: messages that others pushed to a key of their own."""
 
+import json
+
 import pytest
 
 
@@ -40,6 +42,15 @@ async def test_a_set_and_a_zset_are_read_too_the_highest_score_first(raw, take, 
     await raw.shard.server.command("ZADD", key, 1, "low", 3, "high", 2, "mid")
     assert (await take(key))[1] == [b"high", b"mid"]
     assert (await take(key))[1] == [b"low"]
+
+
+async def test_a_stream_is_read_oldest_first_and_an_entry_of_several_fields_is_json(raw, take, key):
+    for fields in (("url", "a"), ("data", "b"), ("url", "c", "meta", "{}")):
+        await raw.shard.server.command("XADD", key, "*", *fields)
+    assert (await take(key))[1] == [b"a", b"b"]
+    (last,) = (await take(key))[1]
+    assert json.loads(last) == {"url": "c", "meta": "{}"}
+    assert await take(key) is None
 
 
 async def test_scores_are_told_and_kept(raw, take, key, clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Callable, Coroutine
@@ -32,6 +33,7 @@ from skitter.frontier.control import change_options
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
 from skitter.frontier.transport.connection import Server
+from skitter.frontier.transport.endpoints import NAME
 from skitter.observe.logs import check_log
 from skitter.observe.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
@@ -40,6 +42,7 @@ from skitter.spider import load_spider
 from skitter.spider.default import Format, Wanted
 from skitter.urls import fingerprint, identify
 
+WORKER_NAME = re.compile(r"[A-Za-z0-9-]{1,30}")
 #: The spider of `skitter crawl`.
 PLAIN = "skitter.spider.default:crawl"
 
@@ -217,6 +220,10 @@ def worker(
     target: Target,
     arguments: Arguments = None,
     job: JobName = None,
+    name: Annotated[
+        str | None,
+        Option("--name", help="What its workers are called. Default: the name of the machine."),
+    ] = None,
     keep_alive: KeepAlive = False,
     with_dashboard: WithDashboard = False,
     redis: Redis = None,
@@ -228,6 +235,10 @@ def worker(
 
     --redis names the server that holds the crawl.
     """
+    if name is not None:
+        if not WORKER_NAME.fullmatch(name):
+            raise BadOption("--name", name, "up to 30 letters, digits and hyphens")
+        os.environ[NAME] = name  # for its processes, too
     plan = plan_of(target, pairs_of(arguments), job, given, keep_alive=keep_alive)
     _work(plan, _join, with_dashboard=with_dashboard)
 

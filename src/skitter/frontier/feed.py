@@ -116,7 +116,7 @@ async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
 
 
 async def take_batch(frontier: Frontier, keys: Sequence[str], *, limit: int) -> Messages | None:
-    """The next messages, from a list, a set or a sorted set."""
+    """The next messages, from a list, a set, a sorted set or a stream."""
     for place, some in _places(frontier, keys):
         if answer := await _take(frontier, place, some, limit=min(limit, AT_ONCE)):
             return _checked(place, answer)
@@ -157,8 +157,8 @@ def _checked(place: str, answer: list[bytes]) -> Messages:
     if not name:
         key, kind = scores.decode("utf-8", "replace"), texts[0].decode()
         raise UsageError(
-            f"{key} is a {kind}, but messages are read from a list, a set or a sorted set: push to "
-            "another key, or remove this one."
+            f"{key} is a {kind}, but messages are read from a list, set, sorted set or stream: "
+            "push to another key, or remove this one."
         )
     return Messages(name.decode(), place, texts, [float(one) for one in scores.split()])
 
@@ -168,6 +168,7 @@ FEED_BATCH = 500
 LOCK_MS = 5000
 BELL_S = 10  # well below the time after which a call counts as lost
 _OF_ENGINES = ("slot", "identity", "redo")
+_TEXTS = frozenset(("url", "method", "body", "parent", "handler", "unique", "session", "country"))
 _TAKEN = frozenset((Added.NEW, Added.SEEN))
 
 
@@ -216,19 +217,53 @@ async def take_feed(frontier: Frontier) -> int:
     it expires.
     """
     server, key = frontier.server, feed_key(frontier.job)
-    if not await server.command("LLEN", key):
+    kind = await server.command("TYPE", key)
+    if kind in (b"none", "none"):
         return 0
     lock = f"{key}:lock"
     if not await server.command("SET", lock, frontier.client, "NX", "PX", LOCK_MS):
         return 0
     try:
-        messages = await server.command("LRANGE", key, -FEED_BATCH, -1)
-        taken = await _feed_take(frontier, messages[::-1])  # LPUSH: the oldest is last
-        for message in taken:
-            await server.command("LREM", key, -1, message)
-        return len(taken)
+        take = _take_stream if kind in (b"stream", "stream") else _take_list
+        return await take(frontier, key)
     finally:
         await server.command("DEL", lock)
+
+
+async def _take_list(frontier: Frontier, key: str) -> int:
+    messages = await frontier.server.command("LRANGE", key, -FEED_BATCH, -1)
+    taken = await _feed_take(frontier, messages[::-1])  # LPUSH: the oldest is last
+    for message in taken:
+        await frontier.server.command("LREM", key, -1, message)
+    return len(taken)
+
+
+async def _take_stream(frontier: Frontier, key: str) -> int:
+    """XADD: the oldest is first. An entry has a URL or JSON in its only field, or the fields of a
+    request."""
+    entries = await frontier.server.command("XRANGE", key, "-", "+", "COUNT", FEED_BATCH)
+    ids: dict[bytes, list[bytes]] = {}
+    for entry, fields in entries:
+        ids.setdefault(_message_in(fields), []).append(entry)
+    taken = [id for message in await _feed_take(frontier, list(ids)) for id in ids[message]]
+    if taken:
+        await frontier.server.command("XDEL", key, *taken)
+    return len(taken)
+
+
+def _message_in(fields: dict[bytes, bytes]) -> bytes:
+    if len(fields) == 1:
+        return next(iter(fields.values()))
+    texts = {name.decode("utf-8", "replace"): one for name, one in fields.items()}
+    return msgspec.json.encode({name: _value_of(name, one) for name, one in texts.items()})
+
+
+def _value_of(name: str, text: bytes) -> Any:
+    """As JSON where a request has no text there: {"url": ..., "priority": "5", "meta": "{...}"}."""
+    with suppress(msgspec.DecodeError):
+        if name not in _TEXTS:
+            return msgspec.json.decode(text)
+    return text.decode("utf-8", "replace")
 
 
 async def _feed_take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:

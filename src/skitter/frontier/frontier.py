@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from skitter.errors import ServerFull, SkitterError
+from skitter.errors import InfrastructureError, ServerFull, SkitterError
 from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, reopen, seal
 from skitter.frontier.delays import Granted
 from skitter.frontier.requests import Offer, identified, offer
@@ -441,7 +441,7 @@ class Frontier:
     async def stats(self) -> Stats:
         """The counts of all shards added up. Only this decides when a job is finished."""
         # Read the feed first: a message leaves it after it was added, so none is missed.
-        fed: int = await self.server.command("LLEN", feed_key(self.job))
+        fed = await self._count_fed()
         stats, idle, _ = await read_totals(self.shards)
         # A feed that nobody will read does not keep a job alive: the job is closed, or max_pages is
         # reached, which shows as idle with URLs left.
@@ -450,6 +450,16 @@ class Frontier:
         crawled = idle and stats.seen > 0 and not awaited
         finished = crawled and not stats.items
         return msgspec.structs.replace(stats, fed=fed, crawled=crawled, finished=finished)
+
+    async def _count_fed(self) -> int:
+        key = feed_key(self.job)
+        try:
+            waiting: int = await self.server.command("LLEN", key)
+        except InfrastructureError as error:
+            if "WRONGTYPE" not in str(error):
+                raise
+            waiting = await self.server.command("XLEN", key)  # a stream will do, too
+        return waiting
 
     async def fresh_options(self) -> JobOptions:
         """The options, reread every OPTIONS_FRESH_S: others may have changed them."""

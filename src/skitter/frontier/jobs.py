@@ -55,7 +55,7 @@ async def list_jobs(server: Server) -> list[str]:
 
 async def is_fed(server: Server, job: str) -> bool:
     """Whether its feed list has messages. Others may fill it before there is a job."""
-    return bool(await server.command("LLEN", feed_key(check_job_name(job))))
+    return bool(await server.command("EXISTS", feed_key(check_job_name(job))))
 
 
 async def for_each_job(

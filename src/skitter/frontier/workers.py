@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from skitter.errors import ServerUnreachable, SkitterError
-from skitter.frontier.transport.endpoints import name_of_host
 from skitter.frontier.transport.messages import cut, decode, encode, side_by_side
 from skitter.observe.report import some
 
@@ -254,7 +253,7 @@ async def note_lost_machines(frontier: Frontier) -> list[str]:
         if silent_s >= SILENCE_S and (head.host in alive or silent_s > FORGET_S):
             await leave_machine(frontier, head.name)  # it is back, or will not come back
         elif silent_s >= SILENCE_S and (not head.note or head.note.endswith(HELD)):
-            held = await _count_held(frontier, head.host)
+            held = await _count_held(frontier, head.name)
             if head.note and held:
                 continue
             note = head.note.replace(HELD, RETURNED) if head.note else "it held no URL"
@@ -273,9 +272,10 @@ HELD = ", which go to others when their leases end"
 RETURNED = ", and all have gone back to the queue"
 
 
-async def _count_held(frontier: Frontier, host: str) -> int:
-    """How many leases the processes of a machine have, by the names in their tokens."""
-    name = re.escape(name_of_host(host)).encode()
+async def _count_held(frontier: Frontier, head: str) -> int:
+    """How many leases the processes of a supervisor's machine have, by the names in their tokens:
+    they begin as that of the supervisor does."""
+    name = re.escape(head.rsplit("-", 2)[0]).encode()
     ours = re.compile(name + rb"-\d+-[0-9a-f]{8}\.")
     held = 0
     for shard in frontier.shards:

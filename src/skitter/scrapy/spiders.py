@@ -161,7 +161,7 @@ class RedisMixin:
                     logger.error("a message of %s was dropped: %s (%s)", key, message, error)
 
     def fetch_data(self, redis_key: str, batch_size: int) -> list[bytes]:
-        """Takes messages from a list, a set or a sorted set."""
+        """Takes messages from a list, a set, a sorted set or a stream."""
         kind = bytes_to_str(self.server.type(redis_key))
         if kind == "set":
             return list(self.server.spop(redis_key, batch_size))

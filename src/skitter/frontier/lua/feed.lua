@@ -9,7 +9,7 @@ ARGV   now      text   server ms; empty outside of tests and simulation
        limit    int    at most this many messages
        ttl_ms   int    how long the node has to finish the batch
        token    text   names the batch
-EACH   key      text   a list, set or zset; the first that has messages is read
+EACH   key      text   a list, set, zset or stream; the first that has messages is read
 REPLY  list   the name of the batch, its scores (empty unless it is of a zset) and its messages;
        empty if there are none; an empty name, a key and its type if that key is not a list, set
        or zset
@@ -28,6 +28,14 @@ local function keep(batch, messages, scores)
   return answer(batch, known)
 end
 
+-- What its only field holds, or its fields as JSON.
+local function message_in(fields)
+  if #fields == 2 then return fields[2] end
+  local named = {}
+  for i = 1, #fields, 2 do named[fields[i]] = fields[i + 1] end
+  return cjson.encode(named)
+end
+
 local READ = {
   list = function(key) return redis.call('LPOP', key, limit), '' end,
   set = function(key) return redis.call('SPOP', key, limit), '' end,
@@ -37,6 +45,13 @@ local READ = {
       messages[#messages + 1], scores[#scores + 1] = pairs[i], pairs[i + 1]
     end
     return messages, table.concat(scores, ' ')
+  end,
+  stream = function(key)
+    local entries, messages, ids = redis.call('XRANGE', key, '-', '+', 'COUNT', limit), {}, {}
+    for i, entry in ipairs(entries) do ids[i], messages[i] = entry[1], message_in(entry[2]) end
+    redis.call('XDEL', key, unpack(ids))
+    if redis.call('XLEN', key) == 0 then redis.call('DEL', key) end -- as of a list
+    return messages, ''
   end,
 }
 

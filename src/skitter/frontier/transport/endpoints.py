@@ -100,6 +100,8 @@ def cluster_nodes(url: str) -> tuple[str, list[tuple[str, int]]]:
 
 #: Passes the mark of its name to a child, so that the supervisor knows what a dead one held.
 MARK = "SKITTER_MARK"
+#: What its workers are called, in place of the host.
+NAME = "SKITTER_WORKER_NAME"
 
 
 @cache
@@ -113,12 +115,9 @@ os.register_at_fork(after_in_child=process_id.cache_clear)
 
 def client_name(*, pid: int | None = None, mark: str | None = None) -> str:
     """A name that is readable for people (host and process) and never used again (mark)."""
-    return f"{name_of_host(socket.gethostname())}-{pid or os.getpid()}-{mark or new_mark()}"
-
-
-def name_of_host(host: str) -> str:
-    """The host in the names of its processes."""
-    return "".join(c for c in host if c.isalnum() or c == "-")[:30]
+    host = os.environ.get(NAME) or socket.gethostname()
+    name = "".join(c for c in host if c.isalnum() or c == "-")[:30]
+    return f"{name}-{pid or os.getpid()}-{mark or new_mark()}"
 
 
 def new_mark() -> str:

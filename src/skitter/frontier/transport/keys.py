@@ -29,7 +29,8 @@ ACTIONS = "skitter:actions"
 
 
 def feed_key(job: str) -> str:
-    """list: URLs or JSON that other programs may LPUSH; workers take them from the other end."""
+    """list: URLs or JSON that other programs may LPUSH; workers take them from the other end. Or a
+    stream, for those who XADD."""
     return f"skitter:{job}:feed"
 
 
