@@ -176,6 +176,24 @@ async def test_the_archive_has_what_a_visit_found_unchanged(
     assert (await audit(frontier)).clean
 
 
+async def test_a_page_is_handled_again_as_its_last_visit_saw_it(frontier, clock, spider, tmp_path):
+    """Not as the archive had it before."""
+    magazine, folder = Magazine(), tmp_path / "kept"
+    async with serve_web(magazine) as web:
+        spider.start = [web.url("/tagged"), web.url("/dated")]
+        await web.crawl(frontier, spider, archive=ArchiveOptions(keep=True, folder=folder))
+        clock.advance(DAY_S)
+        magazine.edition["/tagged"] = 1
+        await web.crawl(frontier, spider)  # and does not keep it
+
+        did = await Redo(frontier, Archive.open(folder), spider, Filter()).mark()
+
+        assert (did.archived, did.fetched) == (1, 1)
+        magazine.answers.clear()
+        await web.crawl(frontier, spider, archive=ArchiveOptions(folder=folder))
+    assert magazine.answers == [("/tagged", 200)]
+
+
 async def test_a_page_that_changes_is_visited_sooner_and_one_that_does_not_later(
     frontier, clock, spider
 ):

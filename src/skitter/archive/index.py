@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 INDEX: Final = ".jsonl"
 SOFTWARE: Final = "Skitter"
+#: In place of a fingerprint, of what is not a page of a job: its digest is that of its body.
+UNNAMED: Final = "-"
 _WARCS: Final = ("*.warc.gz", "*.warc")
 
 
@@ -83,7 +85,7 @@ def place_of(line: str) -> str:
     kept = read_line(line)
     if kept.head_at or (kept.body_at and kept.body_at[0] != kept.file):
         return ""
-    plain = msgspec.structs.replace(kept, url="", job="", fingerprint="", request={})
+    plain = msgspec.structs.replace(kept, url="", job="", fingerprint=UNNAMED, request={})
     return line_of(plain)
 
 

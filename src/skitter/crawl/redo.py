@@ -115,14 +115,22 @@ class Redo:
         return request.handler not in MACHINES and self.handler in (None, name)
 
     def _ready(self, request: Request, kept: Kept | None = None) -> Request:
-        if kept is None and self.archive:
-            kept = self.archive.newest(request, job=self.frontier.job)
-        line = line_of(msgspec.structs.replace(kept, request={})) if kept else FETCH
+        line = self._line_of(request, kept) or FETCH
         if self.spider:
             request = self.spider.in_lane(request)
         if request.unique.endswith(_BROWSER):  # engine/rendering.py `for_browser`
             request = msgspec.structs.replace(request, lane=_BROWSER)
         return msgspec.structs.replace(request, redo=line)
+
+    def _line_of(self, request: Request, kept: Kept | None) -> str:
+        """Empty: the archive does not have the page, or only as it was before its last visit, or
+        as another job has seen it."""
+        if request.visited:
+            return request.visited.kept
+        if kept is None and self.archive:
+            visits = self.archive.visits(request)
+            kept = next((one for one in visits[::-1] if one.job == self.frontier.job), None)
+        return line_of(msgspec.structs.replace(kept, request={})) if kept else ""
 
     async def _offer(self, pages: list[Request]) -> None:
         answers = await offer_again(self.frontier, pages)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from skitter.archive.index import is_here, write_lines
+from skitter.archive.index import UNNAMED, is_here, write_lines
 from skitter.archive.playback import ROBOTS
 from skitter.archive.record import Record
 from skitter.frontier.records.archived import forget_written, unwritten
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 #: Bodies that are packed on the event loop, which takes some milliseconds. A thread would need the
 #: interpreter for each record, and both would wait for each other longer than that.
 ON_LOOP_BYTES: Final = 4 * 10**6
-
-
-#: In place of a fingerprint, of what is not a page of a job: its digest is that of its body.
-UNNAMED: Final = "-"
 
 
 @dataclass(slots=True)
