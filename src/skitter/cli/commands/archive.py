@@ -383,8 +383,10 @@ def redo(
 def _marked(did: Redone, job: str) -> str:
     """What is handled again, in a sentence; and what is not."""
     if not did.pages and not did.left:
-        what = "has no such page, in the archive or with rejected items"
-        return f"{job} {what}: `run --archive` keeps pages, `run --fresh` crawls them again."
+        return (
+            f"{job} has no such page, in the archive or with rejected items: `run --archive` keeps "
+            f"pages, `run --fresh` crawls them again, `dead retry {job}` tries those that failed."
+        )
     how = f"{did.archived:,} from the archive, {did.fetched:,} to be fetched"
     said = f"{job}: {some(did.pages, 'page')} to be handled again ({how})."
     if did.left:
