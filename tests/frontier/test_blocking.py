@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 from typing import Any
@@ -10,15 +12,18 @@ import pytest
 from redis import Redis
 from redis import exceptions as theirs
 
+from skitter.embedded import hold
 from skitter.errors import ServerRefused, ServerUnreachable
+from skitter.frontier.jobs import create_job
 from skitter.frontier.transport.blocking import (
     READERS,
     PlainAddress,
     PlainConnection,
     plain_address,
 )
-from skitter.frontier.transport.connection import connect
+from skitter.frontier.transport.connection import Server, connect
 from skitter.frontier.transport.sync import run_sync
+from skitter.model import Request
 
 READS = [
     ("EXISTS", "h", "none"),
@@ -176,3 +181,27 @@ def test_what_is_not_redis_is_told_so(tmp_path):
         with pytest.raises(ServerUnreachable, match="does not answer like a Redis server"):
             run_sync(ask(f"unix://{path}"))
         caller.join()
+
+
+async def received(server: Server) -> int:
+    total: int = (await server.command("INFO", "stats"))["total_connections_received"]
+    return total
+
+
+def test_a_call_that_nobody_answers_is_given_up_and_not_repeated(short_dir):
+    async def add() -> None:
+        async with connect(embedded.url, password=embedded.password, reply_s=0.3) as server:
+            server.patience_s = 0.1
+            frontier = await create_job(server, "silent")
+            before = await received(server)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                with pytest.raises(ServerUnreachable, match="does not answer"):
+                    await frontier.add([Request(url="https://a.test/")])
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            assert await received(server) == before + 1
+
+    with hold(short_dir / "silent") as embedded:
+        pid = int((embedded.directory / "valkey.pid").read_text())
+        run_sync(add())

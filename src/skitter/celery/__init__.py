@@ -10,7 +10,7 @@ callers     What callers use besides tasks: map_reduce and status
 config      Settings: where broker, results and frontier are, and Celery's own, each with its reason
 factory     Apps: ours, or your own; what happens when their workers start and stop
 jobs        The jobs that Celery works on, what pumps need to know about each, and their spiders
-line        A blocking connection to the frontier's server, which callers and tasks keep open
+line        What callers keep open: a blocking connection to the frontier's server
 pump        One message: lease and fetch for a while, load the items, report the counts
 reduce      What runs once at the end of a job: the reducer of map_reduce
 results     The result of a page goes into Celery's result backend, as if the task had returned it

@@ -90,6 +90,7 @@ def status(id: str, *, app: Any = None) -> Status:
 def _of_task(app: Any, id: str) -> Status:
     if not has_backend(app):
         return Status(id=id, state="UNKNOWN", error=NO_BACKEND)
+    runtime_of(app).brief.check_results()
     state, info = task_meta(app, id)
     if state != QUEUED:
         error = str(info) if isinstance(info, BaseException) else None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from celery.app.task import Context
-from celery.backends.redis import RedisBackend, SentinelBackend
 from celery.canvas import maybe_signature
 from celery.exceptions import TaskRevokedError
 from celery.states import FAILURE, READY_STATES, SUCCESS
@@ -26,6 +25,7 @@ from kombu.utils.json import dumps
 
 from skitter.celery.broker import publishing, tell
 from skitter.celery.jobs import QUEUED, TASK, is_task, task_meta
+from skitter.celery.line import stores_in_redis
 from skitter.celery.revoke import end_of
 from skitter.celery.security import HOW
 from skitter.errors import InfrastructureError, NotAllowed, ServerUnreachable, SkitterError
@@ -233,13 +233,15 @@ def _encoded(backend: Any, task: dict[str, Any], state: str, value: Any) -> str:
     return encoded
 
 
-def mark_queued(app: Any, task: dict[str, Any], facts: dict[str, Any]) -> bool:
+def mark_queued(runtime: Runtime, task: dict[str, Any], facts: dict[str, Any]) -> bool:
     """Called before its page is submitted: a result must not be overwritten, not even by a
     redelivered message. False: it has one already."""
-    backend, id = app.backend, task["id"]
+    app, id = runtime.app, task["id"]
+    backend = app.backend
     if stores_in_redis(backend):
+        client = backend.client if runtime.in_worker else runtime.brief.results
         key, payload = backend.get_key_for_task(id), _encoded(backend, task, QUEUED, facts)
-        if backend.client.set(key, payload, nx=True, ex=backend.expires or None):
+        if client.set(key, payload, nx=True, ex=backend.expires or None):
             return True
     state, known = task_meta(app, id)
     if state in READY_STATES:
@@ -248,11 +250,6 @@ def mark_queued(app: Any, task: dict[str, Any], facts: dict[str, Any]) -> bool:
         request = Context({name: task[name] for name in HARMLESS if name in task})
         backend.store_result(id, facts, QUEUED, request=request)
     return True
-
-
-def stores_in_redis(backend: Any) -> bool:
-    """Then we store as Celery does, in fewer calls."""
-    return type(backend) in (RedisBackend, SentinelBackend)
 
 
 def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ from celery.backends.rpc import RPCBackend
 from skitter.app import open_server
 from skitter.celery.config import frontier_server, is_on_broker
 from skitter.celery.jobs import spider_for
-from skitter.celery.line import PATIENCE_S, KnownJobs, Line
+from skitter.celery.line import PATIENCE_S, REPLY_S, Brief, KnownJobs, Line
 from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
 from skitter.engine.assembly import open_worker
 from skitter.errors import ServerStopped, ServerUnreachable, UsageError
@@ -127,6 +127,7 @@ class Runtime:
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
         self._line: Line | None = None
+        self._brief = Brief(app)
         self.told: list[tuple[str, dict[str, Any]]] = []  # events to be sent
         self._messages_until = -math.inf
         self.looked_at: dict[str, float] = {}  # job -> when this process last looked for its pumps
@@ -197,16 +198,29 @@ class Runtime:
     ) -> T:
         """The same on a connection that stays open, to a server that runs already."""
         if has_loop():
-
-            async def call() -> T:
-                return await work(await self.server())
-
-            return self.run(call())
+            return self.run(self._within(patience_s + REPLY_S, work))
         with self._lock:
             if self._line is None or not self._line.is_ours:
                 self._line = Line.open(self.where)
             line = self._line
         return line.run(work, patience_s=patience_s)
+
+    async def _within(self, seconds: float, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await work(await self.server())
+        except TimeoutError:
+            raise ServerUnreachable(
+                f"the frontier's server does not answer within {seconds:g} s: check that it runs "
+                "and that this machine may reach it."
+            ) from None
+
+    @property
+    def brief(self) -> Brief:
+        """This process's own: a child that was forked does not use its parent's."""
+        if self._brief.pid != os.getpid():
+            self._brief = Brief(self.app)
+        return self._brief
 
     @property
     def can_hand_over(self) -> bool:

@@ -156,8 +156,9 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
 
     def publish() -> None:
         where = destination(runtime.app, task, queue)
-        with publishing():
-            runtime.app.tasks[task].apply_async((spec.job, *words), **where, **silently)
+        with publishing(), runtime.brief.producer() as producer:
+            options = {"producer": producer} | where | silently
+            runtime.app.tasks[task].apply_async((spec.job, *words), **options)
 
     try:
         await in_thread(publish)  # it blocks

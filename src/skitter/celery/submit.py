@@ -265,7 +265,7 @@ async def submit_page(runtime: Runtime, page: WaitingPage, server: Server) -> No
     born, frontier, _ = await runtime.known_job(server, page.spec.job)
     offer = frontier.offer(page.request)
     facts = {"url": page.request.url, "job": frontier.job, "born": born}
-    if await in_thread(mark_queued, runtime.app, page.task, facts):
+    if await in_thread(mark_queued, runtime, page.task, facts):
         await feed(frontier, [offer], wait=False)
         await _look_for_pumps(runtime, frontier, page.spec)
 

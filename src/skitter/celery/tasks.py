@@ -18,6 +18,7 @@ from kombu.exceptions import EncodeError, OperationalError
 from skitter.celery import pump, reduce, submit
 from skitter.celery.broker import as_request, needs_no_message, publishing
 from skitter.celery.config import EAGER, HARD_LIMIT_S, SOFT_LIMIT_S, destination
+from skitter.celery.line import no_broker
 from skitter.celery.results import away_errors, mark_queued, to_json
 from skitter.celery.revoke import TRIES, cancel_tasks, send_cancel
 from skitter.celery.runtime import runtime_of
@@ -35,7 +36,6 @@ from skitter.celery.submit import (
 from skitter.errors import (
     JobMissing,
     NotAllowed,
-    ServerUnreachable,
     SkitterError,
     UsageError,
 )
@@ -70,31 +70,31 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if kwargs.get("again") is True:  # one round, however often the message is delivered
             kwargs["again"] = round(1000 * time.time())
         self._check(args, kwargs, options)
+        task_id = task_id or uuid()  # the same for a message, if the frontier answers too late
         result = self._hand_over(args, kwargs, task_id, *rest, **options)
         if result is not None:
             return result
-        return self._send(args, kwargs, task_id or uuid(), *rest, **options)
+        return self._send(args, kwargs, task_id, *rest, **options)
 
-    def _hand_over(self, args: Any, kwargs: Any, task_id: Any, *rest: Any, **options: Any) -> Any:
+    def _hand_over(self, args: Any, kwargs: Any, task_id: str, *rest: Any, **options: Any) -> Any:
         """The result, if no message is needed."""
 
     def _send(self, args: Any, kwargs: Any, task_id: str, *rest: Any, **options: Any) -> Any:
-        queue = runtime_of(self.app).settings.queues.http
+        queue, brief = runtime_of(self.app).settings.queues.http, runtime_of(self.app).brief
         options = destination(self.app, self.name, queue) | options
         if kwargs.get("headers"):  # cookies, tokens: not for Flower
             options["kwargsrepr"] = repr(_masked(kwargs))
         try:
             if signed := self._signature(task_id, args, kwargs):
                 options["headers"] = {**(options.get("headers") or {}), SIGNATURE: signed}
-            with publishing():
+            brief.check_results()
+            with publishing(), brief.producer() as producer:
+                options = {"producer": producer} | options
                 return super().apply_async(args, kwargs, task_id, *rest, **options)
         except EncodeError as error:
             raise UsageError(f"{self.name} cannot send this as JSON: {error}") from None
         except OperationalError as error:
-            raise ServerUnreachable(
-                f"Celery's broker does not answer ({error}): start a worker, e.g. with "
-                "`skitter celery worker`, or check SKITTER_REDIS_URL and SKITTER_BROKER_URL."
-            ) from error
+            raise no_broker(error) from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs it in a worker. Called like a function, scrape_many is sent; the others raise."""
@@ -106,8 +106,10 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
 
     def cancel(self, id: str) -> None:
         """Revoke a task, by its id. Its page is not fetched, unless it is in flight."""
+        runtime = runtime_of(self.app)
+        runtime.brief.check()
         self.app.control.revoke(id)  # if no worker has taken its message yet
-        cancel_tasks(runtime_of(self.app), [id])
+        cancel_tasks(runtime, [id])
 
     def _check(self, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
         if self.app.conf.task_always_eager:
@@ -177,13 +179,13 @@ class PageTask(CheckedTask):
 
     abstract = True
 
-    def _hand_over(self, args: Any, kwargs: Any, task_id: Any, *rest: Any, **options: Any) -> Any:
+    def _hand_over(self, args: Any, kwargs: Any, task_id: str, *rest: Any, **options: Any) -> Any:
         runtime = runtime_of(self.app)
         options = {name: value for name, value in options.items() if value is not None}
         needs_message = rest or kwargs.get("spider") or not needs_no_message(options)
         if needs_message or not runtime.can_hand_over:
             return None
-        request = as_request(self, task_id or uuid(), args, _masked(kwargs), **options)
+        request = as_request(self, task_id, args, _masked(kwargs), **options)
         given = {name: value for name, value in kwargs.items() if name != "url"}
         url = args[0] if args else kwargs["url"]
         context = submit.task_context(request) | {"handed_over": True}
@@ -262,7 +264,7 @@ def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: A
     runtime.permissions_of(spec)  # without a secret no worker would run its reducer
     frontier = runtime.run(submit.open_page_job(runtime, spec, wanted))
     facts = {"job": frontier.job, "born": runtime.run(read_birth(frontier))}
-    if not mark_queued(self.app, context, facts):
+    if not mark_queued(runtime, context, facts):
         raise Ignore  # redelivered
     requests = [Request(url=url) for url in urls]
     runtime.run(submit.submit_requests(runtime, frontier, spec, requests))

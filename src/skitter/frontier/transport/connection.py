@@ -50,11 +50,13 @@ ABSENT = ":absent"
 
 
 @asynccontextmanager
-async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Server]:
+async def connect(
+    url: str, *, password: str | None = None, reply_s: float = REPLY_S
+) -> AsyncIterator[Server]:
     """Connect to a server, and check that it is fit for a frontier."""
     connections = ConnectionCount()
     with our_errors(redact(url)):  # some clients look up their nodes right away
-        client = _client(url, password, connections)
+        client = _client(url, password, connections, reply_s)
     server = Server(client, where=redact(url), connections=connections)
     try:
         for facts in await inspect(server):
@@ -92,7 +94,8 @@ class Server:
         reply parser."""
         send = partial(self.client.execute_command, *words, **reading)
         # ACLs give rights to commands and, by their prefix, to keys.
-        return await self._answered(send, name=" ".join(map(_prefix, words[:2])))
+        name = " ".join(map(_prefix, words[:2]))
+        return await self._answered(send, name=name, since=time.monotonic())
 
     async def call(
         self,
@@ -107,6 +110,7 @@ class Server:
         if self.is_cluster:
             keys = [*keys, keys[0] + ABSENT]
         words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
+        since = time.monotonic()
         if replicated:
             send = partial(call_replicated, self.client, keys[0], *words)
         else:
@@ -120,7 +124,9 @@ class Server:
             except (redis_errors.RedisError, OSError, AttributeError) as error:
                 self.was_full |= self.directory is not None and "MISCONF" in str(error)
                 send = partial(self._again, [error], words)
-        return await self._answered(partial(self._loaded, script, send), name=script.sha)
+        return await self._answered(
+            partial(self._loaded, script, send), name=script.sha, since=since
+        )
 
     async def _rewrite_file(self) -> None:
         """Once there is room again: if the disk fills up twice while the server writes to the same
@@ -137,11 +143,14 @@ class Server:
             raise failed.pop()
         return await self.client.execute_command(*words)
 
-    async def _answered(self, send: Callable[[], Awaitable[Any]], *, name: str) -> Any:
-        """Repeat until there is an answer or patience runs out. A refusal of what was accepted
-        before is a change of password or rights there: that can be undone, so we may wait."""
+    async def _answered(
+        self, send: Callable[[], Awaitable[Any]], *, name: str, since: float
+    ) -> Any:
+        """Repeat until there is an answer, or patience has run out when a call fails. A refusal of
+        what was accepted before is a change of password or rights there: that can be undone, so we
+        may wait."""
         check_process(self.pid)
-        give_up_at = time.monotonic() + self.patience_s
+        give_up_at = since + self.patience_s
         pause_s = 0.02
         with our_errors(self.where, self.directory, accepted=name in self.accepted):
             while True:
@@ -243,10 +252,12 @@ def check_fitness(facts: ServerFacts) -> None:
         )
 
 
-def _client(url: str, password: str | None, connections: ConnectionCount) -> Client:
+def _client(
+    url: str, password: str | None, connections: ConnectionCount, reply_s: float = REPLY_S
+) -> Client:
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
-        "socket_timeout": REPLY_S,
+        "socket_timeout": reply_s,
         "protocol": 2,  # with 3, a missing password looks like a broken connection
     }
     if password is not None:
@@ -269,4 +280,5 @@ def _sync_client(url: str, password: str | None, options: dict[str, Any]) -> Syn
     if address is None:
         client = make()  # at once: it checks the URL, and a cluster is asked for its nodes
         return SyncClient(lambda: client, is_cluster=is_cluster_url(url))
-    return SyncClient(make, plain=PlainConnection(address, connect_s=CONNECT_S, reply_s=REPLY_S))
+    plain = PlainConnection(address, connect_s=CONNECT_S, reply_s=options["socket_timeout"])
+    return SyncClient(make, plain=plain)
