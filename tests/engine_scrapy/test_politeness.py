@@ -139,8 +139,10 @@ def test_limits_of_a_domain_hold_for_all_nodes_or_for_each(open_shop, make_clust
             )
             arrived[per] = cluster.stats().leased
         assert [node.finish() for node in nodes] == ["finished", "finished"]
-        said = [node for node in nodes if "2 nodes share the limits of a domain: 2" in node.log]
-        assert bool(said) == (per == "job")
+        said = [
+            node.log.count("WARNING: 2 nodes share the limits of a domain: 2") for node in nodes
+        ]
+        assert max(said) == (per == "job")  # once, by those that saw the other
         assert len(shop.pages()) == 40
 
     assert arrived["job"] == 2

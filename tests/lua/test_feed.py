@@ -11,7 +11,7 @@ def take(raw):
 
     async def take(*keys, limit=2, ttl_ms=1000):
         answer = await raw.shard.call("feed", list(keys), limit=limit, ttl_ms=ttl_ms)
-        return (answer[0], answer[2:]) if answer else None
+        return (answer[0], answer[3:]) if answer else None
 
     return take
 
@@ -58,13 +58,14 @@ async def test_scores_are_told_and_kept(raw, take, key, clock):
     first = await raw.shard.call("feed", [key], limit=2, ttl_ms=1000)
     clock.advance(2)
 
-    assert first[1:] == [b"2.5 1", b"high", b"low"]
+    assert first[1:] == [b"2.5 1", 0, b"high", b"low"]
     assert await raw.shard.call("feed", [key], limit=2, ttl_ms=1000) == first
 
 
 async def test_the_first_key_that_has_messages_is_read(raw, take, key):
     await raw.shard.server.command("RPUSH", f"{key}:2", "second")
-    assert (await take(key, f"{key}:2"))[1] == [b"second"]
+    answer = await raw.shard.call("feed", [key, f"{key}:2"], limit=2, ttl_ms=1000)
+    assert answer[1:] == [b"", 1, b"second"]
 
     await raw.shard.server.command("RPUSH", f"{key}:2", "second")
     await raw.shard.server.command("RPUSH", key, "first")

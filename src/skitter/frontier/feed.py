@@ -105,6 +105,7 @@ class Messages(NamedTuple):
     place: str  # the key of its copy
     texts: list[bytes]
     scores: list[float]  # of each, if they are from a sorted set
+    behind: int = 0  # how many keys have precedence over theirs
 
 
 async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
@@ -117,9 +118,10 @@ async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
 
 async def take_batch(frontier: Frontier, keys: Sequence[str], *, limit: int) -> Messages | None:
     """The next messages, from a list, a set, a sorted set or a stream."""
-    for place, some in _places(frontier, keys):
+    for number, (place, some) in enumerate(_places(frontier, keys)):
         if answer := await _take(frontier, place, some, limit=min(limit, AT_ONCE)):
-            return _checked(place, answer)
+            found = _checked(place, answer)
+            return found._replace(behind=found.behind + number)
     return None
 
 
@@ -152,15 +154,15 @@ async def _take(frontier: Frontier, place: str, keys: Sequence[str], *, limit: i
     return await shard.server.call(code, [place], code.arguments(values, keys))
 
 
-def _checked(place: str, answer: list[bytes]) -> Messages:
-    name, scores, *texts = answer
+def _checked(place: str, answer: list[Any]) -> Messages:
+    name, scores, behind, *texts = answer
     if not name:
-        key, kind = scores.decode("utf-8", "replace"), texts[0].decode()
+        key, kind = scores.decode("utf-8", "replace"), behind.decode()
         raise UsageError(
             f"{key} is a {kind}, but messages are read from a list, set, sorted set or stream: "
             "push to another key, or remove this one."
         )
-    return Messages(name.decode(), place, texts, [float(one) for one in scores.split()])
+    return Messages(name.decode(), place, texts, [float(one) for one in scores.split()], behind)
 
 
 FULL_PAUSE_S = 0.25

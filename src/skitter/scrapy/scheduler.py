@@ -374,22 +374,22 @@ class Scheduler:
 
     def _read_feed(self, messages: Messages) -> None:
         """Turn messages into requests with the spider's own method, in the engine's thread."""
+        feed: FeedOptions = self.spider.feed  # type: ignore[attr-defined]
         batch = FeedBatch(messages.name, messages.place)
         token = ORIGIN.set(batch)
         try:
             for text, score in zip_longest(messages.texts, messages.scores, fillvalue=0):
-                self._read_message(batch, text, score)
+                self._read_message(batch, text, feed.priority(score, messages.behind))
         finally:
             ORIGIN.reset(token)
             self.mailbox.fed += len(batch.links)
             self._put(batch)
             self.node.note_feed_read()
 
-    def _read_message(self, batch: FeedBatch, message: Any, score: Any) -> None:
+    def _read_message(self, batch: FeedBatch, message: Any, priority: int) -> None:
         try:
             for request in self.spider.requests_from(message):  # type: ignore[attr-defined]
-                if score and not request.priority:
-                    request.priority = round(score)
+                request.priority = request.priority or priority
                 self.crawler.engine.crawl(request)
         except SkitterError as error:
             batch.rejected.append((message, str(error)))

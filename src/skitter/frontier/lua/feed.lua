@@ -4,26 +4,27 @@ frontier. A batch that a node did not finish in time goes to the next caller, un
 Names no other key of a job: in a cluster, the copy is where the messages were (batches.py).
 
 FLAGS  allow-oom
-KEYS   feeding  hash   batch -> ms at which it may be taken over, its messages and their scores
+KEYS   feeding  hash   batch -> ms at which it may be taken over, its messages, their scores and how
+                       many keys have precedence over theirs
 ARGV   now      text   server ms; empty outside of tests and simulation
        limit    int    at most this many messages
        ttl_ms   int    how long the node has to finish the batch
        token    text   names the batch
 EACH   key      text   a list, set, zset or stream; the first that has messages is read
-REPLY  list   the name of the batch, its scores (empty unless it is of a zset) and its messages;
-       empty if there are none; an empty name, a key and its type if that key is not a list, set
-       or zset
+REPLY  list   the name of the batch, its scores (empty unless it is of a zset), how many keys have
+       precedence over its own, and its messages; empty if there are none; an empty name, a key and
+       its type if that key is not a list, set, zset or stream
 COST   O(limit * log N), plus the batches that nodes hold now
 ]]
 local time = redis.call('TIME')
 local now_ms = tonumber(now) or time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function answer(batch, known)
-  return { batch, known[3] or '', unpack(known[2]) }
+  return { batch, known[3] or '', known[4] or 0, unpack(known[2]) }
 end
 
-local function keep(batch, messages, scores)
-  local known = { now_ms + ttl_ms, messages, scores }
+local function keep(batch, messages, scores, behind)
+  local known = { now_ms + ttl_ms, messages, scores, behind }
   redis.call('HSET', feeding, batch, cmsgpack.pack(known))
   return answer(batch, known)
 end
@@ -60,12 +61,15 @@ if mine then return answer(token, cmsgpack.unpack(mine)) end
 local batches = redis.call('HGETALL', feeding)
 for i = 1, #batches, 2 do
   local known = cmsgpack.unpack(batches[i + 1])
-  if known[1] <= now_ms then return keep(batches[i], known[2], known[3] or '') end
+  if known[1] <= now_ms then return keep(batches[i], unpack(known, 2)) end
 end
 local wrong = {}
 for at = EACH.start, #ARGV do
   local kind = redis.call('TYPE', ARGV[at]).ok
-  if READ[kind] then return keep(token, READ[kind](ARGV[at])) end
+  if READ[kind] then
+    local messages, scores = READ[kind](ARGV[at])
+    return keep(token, messages, scores, at - EACH.start)
+  end
   if kind ~= 'none' then wrong = { '', ARGV[at], kind } end
 end
 return wrong

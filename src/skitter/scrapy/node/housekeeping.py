@@ -268,7 +268,7 @@ class Housekeeping:
         limit = self.options.politeness.max_in_flight
         if self.options.limits_per == "job" and limit < MAX_IN_FLIGHT:
             self.say(
-                "info",
+                "warning",
                 f"{nodes} nodes share the limits of a domain: {limit} requests at a time, not "
                 f"{nodes * limit}. Multiply CONCURRENT_REQUESTS_PER_DOMAIN by your nodes for more, "
                 "or set SKITTER_LIMITS_PER = 'node'.",

@@ -15,6 +15,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.feed import Messages, has_messages, take_batch
 from skitter.frontier.records.drivers import signs_of_work
 from skitter.model import Completion, Failure, Lease, State
+from skitter.settings import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -209,6 +210,14 @@ class FeedOptions:
     keys: tuple[str, ...]
     batch_size: int = 16
     is_list: bool = True  # as far as the settings say
+
+    def priority(self, score: float, behind: int) -> int:
+        """Of a message that has none of its own. A score counts among the messages of its key; of
+        several keys, an earlier one comes first, whatever the scores. Pure."""
+        if len(self.keys) == 1:
+            return round(score)
+        most = MAX_PRIORITY // (2 * len(self.keys) - 1)
+        return round(max(-most, min(most, score))) - 2 * most * behind
 
 
 @dataclass(slots=True, kw_only=True)
