@@ -67,21 +67,26 @@ def tuned(url):
 def record(url):
     """One page as its result, with a client that keeps its connection."""
     response = http_client().get(url)
-    tree = LexborHTMLParser(response.text)
+    return record_of(url, response.text, response.status_code)
+
+
+def record_of(url, text, status):
+    tree = LexborHTMLParser(text)
     return {
         "url": url,
         "title": tree.css_first("title").text(),
         "text": tree.body.text(separator=" ", strip=True),
         "links": links_of(url, tree),
-        "status": response.status_code,
+        "status": status,
     }
 
 
 @app.task(name="batch")
 def batch(urls):
-    """Batched by hand: one message for many pages, fetched at once by one event loop."""
-    titles = asyncio.run(fetch_all(urls))
-    connect().rpush(TITLES, *titles)
+    """The same record, batched by hand: one message for many pages, fetched at once by one event
+    loop."""
+    records = asyncio.run(fetch_all(urls))
+    connect().rpush(TITLES, *map(json.dumps, records))
 
 
 async def fetch_all(urls):
@@ -90,7 +95,7 @@ async def fetch_all(urls):
 
         async def fetch(url):
             async with limit, session.get(url) as response:
-                return LexborHTMLParser(await response.text()).css_first("title").text()
+                return record_of(url, await response.text(), response.status)
 
         return await asyncio.gather(*map(fetch, urls))
 

@@ -124,3 +124,20 @@ def test_a_fed_spider_waits_while_its_feed_is_empty(open_shop, make_cluster, unt
     assert node.finish() == "finished"
     assert node.stat("item_scraped_count") == 1
     assert "Traceback" not in node.log
+
+
+def test_a_spider_fetches_only_what_another_one_has_not(open_shop, make_cluster, tmp_path):
+    """One filter for two spiders, and one that is in a file while its job is not on the server."""
+    shop, file = open_shop(books=50), tmp_path / "seen.txt"
+    cluster = make_cluster(shop)
+    assert cluster.start(SCHEDULER_PERSIST=True).finish() == "finished"
+    fetched = shop.pages()
+    said = cluster.skitter("seen", cluster.job, "--to", str(file))
+    # The start URL is there twice: as what `start` yields, which is not filtered, and as a link.
+    assert said.stdout == f"{file}: {len(set(fetched)) + 1} seen\n", said.stderr
+    cluster.skitter("purge", cluster.job, "--yes")
+    cluster.skitter("seen", cluster.job, "--from", str(file))
+
+    assert cluster.start().finish() == "finished"
+
+    assert shop.pages()[len(fetched) :] == ["/"]  # the start URL, which is not filtered

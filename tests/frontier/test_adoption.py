@@ -11,7 +11,12 @@ from redis import Redis
 from skitter import JobOptions, Politeness, URLQueue
 from skitter.errors import UsageError
 from skitter.frontier.adoption import HomeMade, take_over
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.jobs import create_job, note_fingerprinter, open_job
+from skitter.frontier.records.filters import read_seen, write_seen
 from skitter.frontier.transport.connection import connect
+from skitter.model import Added, Completion, Failure, Request
+from skitter.settings import Layout
 
 AT_ONCE = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=10_000))
 
@@ -100,3 +105,50 @@ def test_missing_and_strange_keys_are_named(theirs, job, server_url):
     theirs.set(f"{job}-own:queue", "text")
     with pytest.raises(UsageError, match="is a string"):
         adopt(server_url, job)
+
+
+# --- what a job has fetched, in a file ------------------------------------------------------------
+
+
+async def test_what_a_job_has_fetched_goes_through_a_file_to_another_one(
+    server, job, make_frontier
+):
+    frontier, lines = await make_frontier(AT_ONCE), list[str]()
+    await frontier.add([Request(url=page(n)) for n in range(3)])
+    with pytest.raises(UsageError, match="3 pages to fetch, which would count as fetched"):
+        await write_seen(frontier, lines.append)
+    leases = (await frontier.lease(3)).leases
+    await frontier.complete([Completion(lease=one) for one in leases[:2]])
+    await frontier.bury([Failure(lease=leases[2], error="gone")])
+
+    assert await write_seen(frontier, lines.append) == 2
+    for _ in range(2):  # the second time nothing is news
+        await read_seen(server, f"{job}-2", lines)
+    second = await open_job(server, f"{job}-2")
+
+    codes = await second.add([Request(url=one.url) for one in leases])
+    assert codes == [Added.SEEN, Added.SEEN, Added.NEW]  # what was given up is tried again
+    stats = await second.stats()
+    assert (stats.seen, stats.done, stats.pending) == (3, 2, 1)
+    assert not (await audit(second)).problems
+
+
+async def test_a_file_is_refused_where_its_numbers_mean_other_pages(server, job, make_frontier):
+    frontier, lines = await make_frontier(), list[str]()
+    await note_fingerprinter(frontier, "scrapy")
+    await frontier.add([Request(url=page(1))])
+    await frontier.complete([Completion(lease=one) for one in (await frontier.lease(1)).leases])
+    await write_seen(frontier, lines.append)
+    for name, layout in (("by-url", Layout()), ("sharded", Layout(shards=2))):
+        other = await create_job(server, f"{job}-{name}", layout=layout)
+        await note_fingerprinter(other, "scrapy" if name == "sharded" else "")
+        await other.add([Request(url=page(2))])
+
+    with pytest.raises(UsageError, match="in another way"):
+        await read_seen(server, f"{job}-by-url", lines)
+    with pytest.raises(UsageError, match="2 shards"):
+        await read_seen(server, f"{job}-sharded", lines)
+    with pytest.raises(UsageError, match="no fingerprint"):
+        await read_seen(server, job, [*lines, "what is this?"])
+    assert await read_seen(server, f"{job}-sharded", [page(1), page(2)]) == (2, 1)
+    assert await other.add([Request(url=page(1))]) == [Added.SEEN]  # as its nodes identify it

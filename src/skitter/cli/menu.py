@@ -87,6 +87,10 @@ PANELS = {
             "commands.leaving:forget_urls",
             "Forget pages that are done, so that a link or a push brings them again.",
         ),
+        "seen": (
+            "commands.leaving:seen",
+            "Keep what a job has fetched in a file, or take it from there.",
+        ),
     },
     "Watch": {
         "status": (

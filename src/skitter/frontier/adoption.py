@@ -14,9 +14,9 @@ import msgspec
 from skitter.errors import FrontierError, InfrastructureError, UsageError, shorten
 from skitter.frontier.feed import bury_messages
 from skitter.frontier.jobs import create_job
+from skitter.frontier.records.filters import remember_urls
 from skitter.frontier.requests import identify_request
-from skitter.frontier.transport.messages import scatter, with_scores
-from skitter.frontier.transport.scripts import Code
+from skitter.frontier.transport.messages import with_scores
 from skitter.model import Added, Request
 from skitter.settings import MAX_PRIORITY, Layout
 
@@ -218,12 +218,5 @@ def _request(data: bytes, priority: int) -> Request:
 
 async def _remember(frontier: Frontier, members: list[bytes], result: TakenOver) -> None:
     """Mark pages as done elsewhere; those that were queued just now stay queued."""
-    pages = [identify_request(Request(url=member.decode()), frontier.layout) for member in members]
-
-    async def send(shard: int, part: list[int]) -> list[int]:
-        return await frontier.shards[shard].adopt([pages[i][1] for i in part])
-
-    places = [frontier.layout.shard_of(host) for _, _, host in pages]
-    codes = await scatter(places, send, batch=STEP) if places else []
     result.seen += len(members)
-    result.remembered += codes.count(Code.NEW)
+    result.remembered += await remember_urls(frontier, [one.decode() for one in members])

@@ -5,7 +5,7 @@ automation  Programs that work with a job: schedule, webhook, token
 check       Account for every URL, explain one, and answer probes: audit, why, health
 dead        Dead letters: list, show, retry, drop, export
 jobs        What goes into a job, and what it rejects: push, adopt, rejected
-leaving     What leaves a job: pages that are forgotten, and all of it, back to another system
+leaving     What leaves a job: pages that are forgotten, a list of those it has seen
 map         List a site's pages without a crawl or a job: map
 metrics     Figures of a crawl: metrics, quality, hosts
 one_page    One page as a worker sees it, without a job

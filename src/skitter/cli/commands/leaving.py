@@ -1,19 +1,27 @@
-"""What leaves a job: pages that are forgotten, and all of it, back to another system."""
+"""What leaves a job: pages that are forgotten, a list of those it has seen, and all of it, back to
+another system."""
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.parameters import Argument, Exit, Option
-from skitter.cli.show.output import emit_json, pairs, say
+from skitter.cli.show.output import answer, emit_json, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.dead import forget
+from skitter.frontier.records.filters import read_seen, write_seen
 from skitter.frontier.records.operators import NewAction
 from skitter.model import Request
 from skitter.observe.report import some
 
 if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.transport.connection import Server
     from skitter.scrapy.requests.release import Release, Released
 
 
@@ -86,6 +94,58 @@ def _show(result: Released, wanted: Release) -> None:
         say(f"{some(result.dead, 'dead letter')} not released: skitter dead list {result.job}.")
     if result.items:
         say(f"{some(result.items, 'item')} still to be stored: skitter load {result.job}.")
+
+
+def seen(
+    job: Job,
+    to: Annotated[Path | None, Option(help="Write what the job has fetched to this file.")] = None,
+    source: Annotated[
+        Path | None,
+        Option("--from", help="Count what this file has as fetched: such a file, or URLs."),
+    ] = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Keep what a job has fetched in a file, or take it from there.
+
+    For a job that is to be purged, and for another one that is to fetch only what this one has
+    not. The file has a number for each page, not its URL.
+    """
+    where = settings(redis, directory)
+    if to is not None and source is None:
+        total = on_job(where, job, partial(_write, to))
+        answer({"job": job, "seen": total}, f"{to}: {total:,} seen", as_json=as_json)
+    elif source is not None and to is None:
+        total, new = on_server(where, partial(_read, job=job, file=source))
+        said = f"{job}: {total:,} found, {new:,} remembered as done, {total - new:,} known"
+        answer({"job": job, "seen": total, "remembered": new}, said, as_json=as_json)
+    else:
+        raise UsageError("say either --to FILE or --from FILE.")
+
+
+async def _write(file: Path, frontier: Frontier) -> int:
+    """All or nothing."""
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as stream:
+            total = await write_seen(frontier, lambda line: stream.write(f"{line}\n"))
+        part.replace(file)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"cannot write {file}: {reason.lower()}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return total
+
+
+async def _read(server: Server, *, job: str, file: Path) -> tuple[int, int]:
+    try:
+        with file.open(encoding="utf-8") as stream:
+            return await read_seen(server, job, stream)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {file}: {reason.lower()}.") from None
 
 
 def forget_urls(

@@ -6,6 +6,7 @@ archived    What a crawl keeps beside its rows: lines for the index of the archi
 drivers     State that other engines, Celery and Scrapy, keep on the server
 exposition  The metrics of all jobs, in Prometheus's text format
 failed      Pages that failed: the first of each kind, for whoever repairs the spider
+filters     What a job has fetched, as a file: to keep it after a purge, or for another job
 health      What an operator should know about a job besides its numbers
 live        Items as they are found, for those who watch a job
 metrics     The metrics of a job on the server: sent in one round trip, read as a chart or a table
