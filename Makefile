@@ -75,8 +75,8 @@ bench: $(STAMP) ## Measure against goals and peers, for docs/benchmarks.md (then
 size: $(STAMP) ## Measure the source: lines by room, names, what a page crosses
 	@$(BIN)/python scripts/size.py
 
-versions: $(STAMP) ## Test with other releases of Celery and Scrapy: CELERY='5.6.3' SCRAPY='2.13.4' PYTHON=python3.13
-	@$(BIN)/python scripts/versions.py celery $(or $(CELERY),5.6.3 5.7.0)
+versions: $(STAMP) ## Test with other releases of Celery and Scrapy: CELERY='5.7.0' SCRAPY='2.13.4' PYTHON=python3.13
+	@$(BIN)/python scripts/versions.py celery $(or $(CELERY),5.7.0)
 	@$(BIN)/python scripts/versions.py scrapy $(or $(SCRAPY),2.13.4 2.19.0)
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies

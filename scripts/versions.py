@@ -1,6 +1,6 @@
 """Run the tests of an engine with other releases of it, or with another Python: `make versions`.
 
-python scripts/versions.py celery 5.6.3 5.7.0      # tests/engine_celery with each of them
+python scripts/versions.py scrapy 2.13.4 2.19.0    # tests/engine_scrapy with each of them
 python scripts/versions.py scrapy 2.13.4 -- tests/engine_scrapy/test_nodes.py
 PYTHON=python3.13 python scripts/versions.py scrapy 2.19.0
 
