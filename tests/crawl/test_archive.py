@@ -267,6 +267,19 @@ def test_pages_with_rejected_items_are_fetched_again_without_an_archive(open_sho
     assert size > 100
     assert "no rejected items" in machine.call("rejected", "typed").stdout
 
-    machine.call("run", "typed.py", "--fresh", "--yes", "--revisit")
-    assert "1 to be fetched" in machine.call("redo", "typed.py").stderr
-    assert (machine.stats("typed").again, machine.stats("typed").revisits) == (1, 1)
+
+def test_pages_of_a_limited_crawl_are_handled_again_and_no_others(open_shop, make_machine):
+    machine = make_machine(open_shop(books=50))
+    spider, code = machine.folder / "typed.py", TYPED + "    yield from page.follow_all()\n"
+    spider.write_text(code.format(url=machine.shop.url, size="0"))
+    machine.call("run", "typed.py", "--revisit", "--max-pages", "4", "--delay", "0")
+    spider.write_text(code.format(url=machine.shop.url, size="1"))
+
+    assert "4 to be fetched" in machine.call("redo", "typed.py").stderr
+
+    stats = machine.stats("typed")
+    assert (stats.again, stats.done, stats.revisits) == (4, 4, 4)
+    with closing(sqlite3.connect(machine.folder / "typed.db")) as database:
+        assert database.execute("SELECT size FROM typed").fetchall() == [(1,)] * 4
+    plain = machine.call("run", "typed.py", "--max-pages", "4")
+    assert "4 pages to revisit: without --revisit" in plain.stderr

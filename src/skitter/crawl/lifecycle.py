@@ -146,11 +146,8 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     if lost:
         gone = f"{shown(out.store)} is gone, and {some(lost, 'item')} with it"
         progress(f"{gone}: --fresh crawls again.")
-    if prunes and out.only_grows:
-        progress(
-            f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
-            "a database, or a CSV or Parquet file."
-        )
+    for line in _about_revisits(before, frontier, out):
+        progress(line)
     if is_emptied:
         stored = some(before.stored, "item")
         progress(
@@ -168,6 +165,20 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     since_s, handled = await frontier.server_time(), await read_handled(frontier)
     counted = await read_counts(frontier)
     return Crawl(plan, frontier, out, before, began, since_s, lost, handled, counted)
+
+
+def _about_revisits(before: Stats, frontier: Frontier, out: Destination) -> Iterator[str]:
+    visits = frontier.options.visits
+    if visits.revisit_prune and out.only_grows:
+        yield (
+            f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
+            "a database, or a CSV or Parquet file."
+        )
+    if before.revisits and not visits.revisit:
+        yield (
+            f"{frontier.job} has {some(before.revisits, 'page')} to revisit: without --revisit "
+            "they rest, and pages of this run are not visited again."
+        )
 
 
 def _cached(pages: PageCache) -> str:

@@ -17,6 +17,7 @@ from skitter.frontier.records.failed import forget_failed
 from skitter.frontier.records.schedule import offer_again, resting_pages
 from skitter.frontier.transport.messages import batched
 from skitter.model import Added, Request
+from skitter.settings import MAX_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -120,7 +121,8 @@ class Redo:
             request = self.spider.in_lane(request)
         if request.unique.endswith(_BROWSER):  # engine/rendering.py `for_browser`
             request = msgspec.structs.replace(request, lane=_BROWSER)
-        return msgspec.structs.replace(request, redo=line)
+        # First of all: `max_pages` counts them, and may leave no page for what else is pending.
+        return msgspec.structs.replace(request, redo=line, priority=MAX_PRIORITY)
 
     def _line_of(self, request: Request, kept: Kept | None) -> str:
         """Empty: the archive does not have the page, or only as it was before its last visit, or

@@ -202,7 +202,8 @@ def _notice(lease: Lease, item: str | None) -> msgspec.Raw:
 
 def _record(lease: Lease, now: Visited) -> msgspec.Raw:
     request = msgspec.structs.replace(lease.request, visited=now, priority=0, round=0, redo="")
-    return _packed(lease.priority, lease.host, request)
+    priority = 0 if lease.request.redo else lease.priority  # that one was for once
+    return _packed(priority, lease.host, request)
 
 
 def _packed(priority: int, host: str, request: Request) -> msgspec.Raw:
