@@ -12,8 +12,8 @@ from hashlib import sha1
 from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
+from os import urandom
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from uuid import uuid4
 
 import msgspec
 
@@ -137,7 +137,7 @@ def _packed(
 ) -> bytes:
     every = [
         ("WARC-Type", kind),
-        ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
+        ("WARC-Record-ID", f"<urn:uuid:{_uuid()}>"),
         ("WARC-Date", _date(at)),
         *fields,
         ("Content-Type", content_type),
@@ -146,6 +146,12 @@ def _packed(
     head = _spelled("WARC/1.1", every)
     packed: bytes = _PACKER.compress(b"%b%b\r\n\r\n" % (head, block), _LEVEL, wbits=_GZIP)
     return packed
+
+
+def _uuid() -> str:
+    """A UUID of version 4, as `uuid4` makes it in four times the time."""
+    digits = urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
 
 def read_info(path: Path) -> dict[str, str]:
