@@ -11,6 +11,7 @@ from conftest import rude
 from skitter.archive.index import Archive, write_lines
 from skitter.archive.playback import PageCache
 from skitter.engine.assembly import open_worker
+from skitter.engine.keeping import settle
 from skitter.engine.parts import WorkerOptions
 from skitter.fetch.http.fetcher import StaticFetcher
 from skitter.frontier.jobs import create_job
@@ -67,6 +68,13 @@ async def test_a_second_crawl_from_the_cache_asks_the_site_nothing(server, job, 
     assert away.asked_urls == []
     stats = await second.stats()
     assert (stats.done, stats.dead, stats.cached, stats.items) == (4, 0, 4, 3)
+
+    folder = config.archive.folder
+    assert await settle(second, folder)
+    archive = Archive.open(folder)
+    own = {kept.url: archive.read(kept).body for kept in archive.of(second.job)}
+    assert own.keys() == PAGES.keys() - {f"{SITE}/robots.txt"}, "a replay has its pages, too"
+    assert own[f"{SITE}/a"] == b"a"
 
 
 @pytest.mark.parametrize("visit", [{"visited": Visited(digest=b"1")}, {"round": 5}])

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from skitter.archive.index import Archive
+from msgspec.structs import replace
+
+from skitter.archive.index import Archive, line_of
+from skitter.archive.masking import described
 from skitter.errors import FetchError, NotArchived
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skitter.model import Request, Response
+    from skitter.model import Lease, Request, Response
 
 #: What the name of a replay's job has after that of the job whose pages it reads.
 SUFFIX: Final = "-replay"
@@ -73,3 +76,12 @@ class PageCache:
             return self._archive.read(found, limit=self.limit)
         except FetchError:
             return None
+
+    def line_for(self, job: str, lease: Lease) -> str:
+        """For a page that another job has kept: this one has seen it, too. Empty: it need not."""
+        found = self._archive.newest(lease.request)
+        if found is None or found.job in (job, ""):
+            return ""
+        about = described(lease.request, lease.fingerprint)
+        own = replace(found, job=job, fingerprint=lease.fingerprint, request=about)
+        return line_of(own)

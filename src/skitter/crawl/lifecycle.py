@@ -78,7 +78,7 @@ class Crawl:
         """The outcome. `bad`, `stopped_for`: why it was paused or stopped, if it was. Raises
         ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
-        if (archive := self.plan.config.archive).keep:
+        if (archive := self.plan.worker.archive).keep:
             from skitter.engine.keeping import settle  # an extra
 
             await settle(frontier, archive.folder)

@@ -48,8 +48,11 @@ class Recall(Stage):
 
     async def ended(self, visit: Visit, outcome: Outcome) -> None:
         visit.feedback.cached = visit.is_kept
-        if self.parts.pages and not visit.is_kept:
+        pages, frontier = self.parts.pages, self.parts.frontier
+        if pages and not visit.is_kept:
             await self._keep(visit, outcome)
+        elif pages and frontier and isinstance(outcome, Completed) and not visit.request.redo:
+            visit.feedback.archived = pages.line_for(frontier.job, visit.lease)
         if visit.lease.request.redo and isinstance(outcome, Completed):
             visit.feedback.emptied = as_text(encode_item(None, visit.lease))
 
