@@ -57,7 +57,7 @@ NOT_RUN = {
     "$ skitter crawl https://example.com/ --proxy": "needs a proxy and a site outside",
     "skitter run books.py --out s3://": "needs a bucket and its credentials",
     "skitter agent --spiders": "it stays for what others start: tests/crawl/test_runs.py does that",
-    "skitter start books": "needs that agent",
+    "skitter start": "needs that agent",
     "skitter runs": "needs that agent",
     "skitter tail books": "it waits for items: tests/server/test_live_items.py",
     'curl -H "authorization: Bearer $TOKEN" -H \'content-type': "needs that agent, or a page",

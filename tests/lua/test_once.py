@@ -123,7 +123,7 @@ IDEMPOTENT: Any = {
 # `turn` belongs to no shard. A repeat takes another moment, and the first one passes unused.
 # A repeat of `look` finds that its shapes were looked at: test_trap.py.
 # Runs belong to no job: tests/frontier/test_runs.py.
-OUTSIDE = {"look", "turn", "start_run", "take_run", "renew_run", "end_run", "stop_run"}
+OUTSIDE = {"look", "turn", "start_run", "take_run", "renew_run", "end_run", "stop_run", "share_out"}
 
 
 async def prepare(raw, clock, verb):

@@ -17,6 +17,7 @@ from skitter.engine.pulse import Figures, FoundItems, Handled
 from skitter.engine.stages.on_error import OnError
 from skitter.fetch.http.fetcher import HttpFetcher
 from skitter.fetch.http.guard import Guard, Resolver
+from skitter.frontier.delays import Share
 from skitter.frontier.frontier import GENTLE_BATCH
 from skitter.observe.logs import ClusterLog
 
@@ -76,7 +77,10 @@ async def open_worker(
             delivery.on_given_up = partial(OnError(parts).call, spider.hooks.error)
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
         with log.attached():
-            yield Worker(frontier, Attempts(parts), delivery, log, options)
+            worker = Worker(frontier, Attempts(parts), delivery, log, options)
+            if options.share:
+                worker.share = Share.of(frontier.server, frontier.job, options.share)
+            yield worker
 
 
 @dataclass(frozen=True, slots=True)

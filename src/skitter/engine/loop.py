@@ -19,7 +19,7 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.feed import hear, take_feed
 from skitter.frontier.sites.learned import look_again
 from skitter.frontier.workers import Vitals
-from skitter.model import Lane, State
+from skitter.model import Lane, Leased, State
 from skitter.observe.report import some
 from skitter.spider.seeding import begin_due_round, tell_round
 from skitter.spider.source import version_of
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
     from skitter.engine.attempt import Attempts
     from skitter.engine.delivery import Delivery
+    from skitter.frontier.delays import Share
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Lease, Leased
+    from skitter.model import Lease
     from skitter.observe.logs import ClusterLog
 
+SHARE_S = 0.02  # how long a job waits for those that are behind in their share
 IDLE_S = 0.2  # how long to wait when there is nothing to do
 FEED_S = 0.2
 SCHEDULE_S = 1.0
@@ -58,6 +60,7 @@ class Worker:
     logbook: ClusterLog
     options: WorkerOptions = field(default_factory=WorkerOptions)
     strays: Strays = None  # type: ignore[assignment]  # of an earlier one in this process
+    share: Share | None = None  # of this machine; None: it begins all that it can
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -247,10 +250,21 @@ class Worker:
         """Leases that the stages admit; empty only if there are no others."""
         ttl_s = self.options.lease_in_s(lane)
         while True:
-            leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane, in_company=True)
+            leased = await self._lease_share(limit, ttl_s, lane)
             worthy = await self.attempts.admit(await self.strays.without(leased.leases))
             if worthy or not leased.leases or self._stop.is_set():
                 return leased, worthy
+
+    async def _lease_share(self, limit: int, ttl_s: float, lane: Lane) -> Leased:
+        """As many as this job's share of the machine allows."""
+        lease = partial(self.frontier.lease, ttl_s=ttl_s, lane=lane, in_company=True)
+        if self.share is None:
+            return await lease(limit)
+        if not (granted := await self.share.take(limit)):
+            return Leased([], State.RUNNING, SHARE_S)
+        leased = await lease(granted)
+        await self.share.give_back(granted - len(leased.leases))
+        return leased
 
     def _tell_away(self) -> None:
         """Once when shards go away, once when they are back."""

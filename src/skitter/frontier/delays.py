@@ -1,18 +1,25 @@
-"""When a host's next request is due: its delay, its record, its clock."""
+"""When a host's next request is due: its delay, its record, its clock. And whose turn it is on a
+machine."""
 
 from __future__ import annotations
 
+import socket
 import struct
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import msgspec
 
+from skitter.frontier.transport.endpoints import client_name
+from skitter.frontier.transport.keys import RUNS, ShardKeys
 from skitter.frontier.transport.messages import decode, ms
+from skitter.frontier.transport.shard import Shard
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from skitter.frontier.transport.connection import Server
     from skitter.settings import Politeness
 
 
@@ -139,3 +146,34 @@ class Granted(NamedTuple):
     @property
     def is_too_late(self) -> bool:
         return self.wait_s < 0
+
+
+@dataclass(slots=True)
+class Share:
+    """A job's share of a machine: how many requests it may begin, as others want some, too."""
+
+    shard: Shard
+    machine: str
+    job: str
+    share: int
+
+    @classmethod
+    def of(
+        cls, server: Server, job: str, share: int, *, clock: Callable[[], int] | None = None
+    ) -> Self:
+        shard = Shard(server, ShardKeys(RUNS, 0), client_name(), clock)
+        return cls(shard, socket.gethostname(), job, share)
+
+    async def take(self, wanted: int) -> int:
+        """How many it may begin; 0: ask again soon."""
+        return await self._call(wanted, 0)
+
+    async def give_back(self, unused: int) -> None:
+        """There is no more to begin now: others need not wait."""
+        if unused:
+            await self._call(0, unused)
+
+    async def _call(self, wanted: int, unused: int) -> int:
+        return await self.shard.share_out(
+            machine=self.machine, job=self.job, share=self.share, wanted=wanted, unused=unused
+        )

@@ -39,6 +39,10 @@ class Workers(Table):
     concurrency: int = option(
         64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"
     )
+    share: int | None = option(
+        None, "Share of this machine: jobs that have one begin pages in proportion to them.",
+        low=1, high=1000, flag="--share",
+    )  # fmt: skip
     nice: int | None = option(
         None, "Niceness of workers. Default: 10 next to a dashboard, otherwise 0.",
         low=0, high=19,

@@ -50,7 +50,7 @@ local READ = {
   stream = function(key)
     local entries, messages, ids = redis.call('XRANGE', key, '-', '+', 'COUNT', limit), {}, {}
     for i, entry in ipairs(entries) do ids[i], messages[i] = entry[1], message_in(entry[2]) end
-    redis.call('XDEL', key, unpack(ids))
+    if #ids > 0 then redis.call('XDEL', key, unpack(ids)) end
     if redis.call('XLEN', key) == 0 then redis.call('DEL', key) end -- as of a list
     return messages, ''
   end,

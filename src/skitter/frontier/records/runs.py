@@ -46,7 +46,7 @@ MOST_OPEN: Final = 1000
 #: What a run may set: nothing that names a path, a host or a program of the agent's machine.
 RUN_OPTIONS = (
     *JOB_OPTIONS,
-    *(OPTIONS[key] for key in ("workers.processes", "workers.concurrency")),
+    *(OPTIONS[key] for key in ("workers.processes", "workers.concurrency", "workers.share")),
 )
 SETTABLE = {option.key for option in RUN_OPTIONS}
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

@@ -188,6 +188,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "run_leases": KeySpec("zset", "of no job: run -> ms until which its agent has it"),
     "run_lanes": KeySpec("hash", "of no job: job -> the run that works on it"),
+    "shares": KeySpec(
+        "hash", "of no job: job -> requests begun per share, and when; expires", family="machine"
+    ),
     "run_ended": KeySpec("zset", "of no job: run -> ms at which it ended; capped"),
     "agents": KeySpec("hash", "of no job: agent -> JSON of its last heartbeat, what it offers"),
     "clock": KeySpec(

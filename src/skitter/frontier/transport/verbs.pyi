@@ -361,6 +361,16 @@ class Verbs:
         strict: bool = ...,
         replicated: bool = ...,
     ) -> list[Any]: ...
+    async def share_out(
+        self,
+        *,
+        machine: Text,
+        job: Text,
+        share: int,
+        wanted: int,
+        unused: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def sink(self, *, place: Text, instead: Text, strict: bool = ...) -> bytes: ...
     async def spare(self, *, name: Text, wanted: int, strict: bool = ...) -> int: ...
     async def start_run(
