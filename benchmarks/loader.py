@@ -17,7 +17,8 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import CpuTime, say
-from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.job_loader import Loader
+from skitter.crawl.outputs import open_destination
 from skitter.frontier.jobs import open_job
 from skitter.frontier.transport.connection import connect
 from skitter.observe.metrics import Recorder

@@ -174,10 +174,32 @@ class ItemsElsewhere(UsageError):
             f"`skitter export {job} --from {place} --to FILE`" if can_export else "copy that file"
         )
         super().__init__(
-            f"the items of job {job!r} go to {place}{count}, and a job has one sink. Use the same "
-            f"place, and for a copy {copy}; or start over with --fresh of `run` or `crawl`."
+            f"the items of job {job!r} go to {place}{count}. Name that output, alone or beside "
+            f"others, and for a copy {copy}; or start over with --fresh of `run` or `crawl`."
         )
         self.job, self.place, self.stored = job, place, stored
+
+
+class OutputIncomplete(UsageError):
+    """A further output cannot have what was stored before it was named."""
+
+    def __init__(self, job: str, place: str, *, main: str) -> None:
+        super().__init__(
+            f"{place} cannot be filled with what {main} has of job {job!r}, as only a database can "
+            "be read back. Leave it out, or start over with --fresh of `run` or `crawl`."
+        )
+        self.job, self.place = job, place
+
+
+class OutputDropped(UsageError):
+    """It is not an output of the job any more."""
+
+    def __init__(self, job: str, place: str) -> None:
+        super().__init__(
+            f"{place} is no output of job {job!r}: a later run did not name it. The next `run` "
+            "that does adds it again."
+        )
+        self.job, self.place = job, place
 
 
 class FrontierError(SkitterError):

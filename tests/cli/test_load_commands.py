@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import os
 import sqlite3
 import sys
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from conftest import rude
+from frontier.test_items import fill
+from skitter import items
 from skitter.frontier.items import read_rejected
 from skitter.frontier.jobs import create_job, purge_job
 from skitter.frontier.records.health import find_warnings
+from skitter.frontier.records.outputs import backlogs, drop_output
 from skitter.model import Completion, Request
 
 TRANSFORM = """
@@ -128,6 +133,45 @@ async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
     assert "secret" not in shown.out
     assert (b"load" in shown_by_ps, b"secret" in shown_by_ps) == (True, False)
     assert (await frontier.stats()).items == 4
+
+
+async def test_outputs_whose_loaders_are_killed_get_every_row_once_and_wait_for_none_that_is_away(
+    frontier, job, server_url, tmp_path, skitter
+):
+    await fill(frontier, 3000, first=4)
+    names, away = ["a.db", "b.jsonl", "c.csv"], "postgresql://127.0.0.1:1/none"
+    words = [job, *(word for out in (*names, away) for word in ("--to", out))]
+    chance, kills, goal = Random(5), 0, len(names) * 3004
+
+    async def is_reached() -> bool:
+        behind = {one.place: one.items for one in await backlogs(frontier)}
+        return len(behind) == 4 and sum(behind.values()) - behind[away] <= max(goal, 0)
+
+    while goal > 0:
+        goal -= chance.randrange(50, 1500)
+        async with loader(server_url, tmp_path, *words) as process:
+            await until(is_reached)
+            if goal > 0:
+                kills += 1
+                process.kill()
+                continue
+            shown = await asyncio.to_thread(skitter, "status", job)
+            process.terminate()
+            _, err = await process.communicate()
+
+    assert kills > 5
+    assert process.returncode == 0, err
+    assert f"{away}: 3,004 items behind" in shown.out
+    assert "a.db: has everything" in shown.out
+    pages = {f"https://h{n % 7}.test/{n}" for n in range(4, 3004)}
+    for rows in (items(job, str(tmp_path / name), redis=server_url) for name in names[:2]):
+        assert len(rows) == 3004
+        assert {row["_url"] for row in rows} > pages
+    with (tmp_path / "c.csv").open(newline="") as file:
+        written = [row["_url"] for row in csv.DictReader(file)]
+    assert (len(written), len(set(written))) == (3004, 3004)
+    await drop_output(frontier, away)
+    assert ((await frontier.stats()).items, (await frontier.stats()).stored) == (0, 3004)
 
 
 async def test_a_job_that_is_purged_ends_its_loader_with_one_sentence(

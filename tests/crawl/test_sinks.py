@@ -1,4 +1,4 @@
-"""One job, one sink: what a report says is in a file is in it. Sinks that packages bring."""
+"""One job and its outputs: what a report says is in a file is in it. Sinks that packages bring."""
 
 from __future__ import annotations
 
@@ -70,6 +70,43 @@ def test_a_second_sink_is_refused_with_the_command_that_copies(machine):
     assert fresh.returncode == 0, fresh.stderr
     assert "new.jsonl keeps rows that pages no longer yield: --revisit-prune" in fresh.stderr
     assert len((machine.folder / "new.jsonl").read_text().splitlines()) == 10
+
+
+def test_each_of_several_outputs_has_every_row_also_one_that_a_later_run_adds(machine):
+    def run(*outs: str, pages: int = 10) -> tuple[dict[str, int], str]:
+        """How many rows each output has, as reported."""
+        words = [word for out in outs for word in ("-o", out)]
+        done = machine.call(
+            "run", "sw.py", "--workers", "1", "--json", "--max-pages", str(pages), *words
+        )
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        return {one["out"]: one["rows"] for one in (report, *report["also"])}, done.stderr
+
+    def urls(name: str) -> list[str]:
+        table = machine.folder / name
+        if name.endswith(".csv"):
+            return sorted(titles_in(table))
+        with closing(sqlite3.connect(table)) as connection:
+            return [url for (url,) in connection.execute("SELECT url FROM sw ORDER BY url")]
+
+    assert run("b.jsonl", "c.csv", "a.db")[0] == {"a.db": 10, "c.csv": 10, "b.jsonl": 10}
+    assert len(urls("a.db")) == 10, "the main one is the first that can be read back"
+    assert urls("a.db") == urls("c.csv")
+
+    rows, said = run("a.db", "d.db", "b.jsonl", pages=20)
+    assert rows == {"a.db": 20, "d.db": 20, "b.jsonl": 20}
+    assert "d.db gets what a.db has, first" in said
+    assert "is no output of sw any more" in said, "of c.csv"
+    assert urls("d.db") == urls("a.db")
+
+    (machine.folder / "d.db").unlink()
+    rows, said = run("d.db", "c.csv", "a.db", pages=20)  # nothing is left to fetch
+    assert rows == {"a.db": 20, "d.db": 20, "c.csv": 20}
+    assert urls("d.db") == urls("a.db") == urls("c.csv")
+    refused = machine.call("run", "sw.py", "-o", "d.db")
+    assert refused.returncode == 2
+    assert "go to" in refused.stderr
 
 
 def test_an_output_that_is_refused_makes_no_job_and_discards_none(machine):

@@ -24,9 +24,10 @@ from dashboard.conftest import Desk
 from dashboard.seeds import seed, seed_routes
 from skitter.frontier.control import set_state
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import claim_sink, count
+from skitter.frontier.items import count
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.records.metrics import record
+from skitter.frontier.records.outputs import claim_sink
 from skitter.frontier.records.schedule import read_schedule
 from skitter.frontier.transport.connection import Server
 from skitter.frontier.workers import (

@@ -15,8 +15,8 @@ from skitter.celery.pump import pump
 from skitter.celery.runtime import runtime_of
 from skitter.celery.submit import ManyOptions, submit_pages
 from skitter.errors import ItemsElsewhere, JobMissing, UsageError
-from skitter.frontier.items import claim_sink
 from skitter.frontier.records.drivers import void_permits
+from skitter.frontier.records.outputs import claim_sink
 from skitter.model import Request
 from skitter.sinks import BadSink
 from waiting import PATIENCE_S, until
@@ -39,7 +39,9 @@ def test_a_second_crawl_of_a_job_with_another_output_is_refused_and_the_first_go
     until(lambda: len(rows(slow_station)) > 5)
     [before] = slow_station.run(read_specs(server_of(slow_station)))
 
-    with pytest.raises(UsageError, match=r"one sink.*`skitter export books --from \S+books\.db"):
+    with pytest.raises(
+        UsageError, match=r"Name that output.*`skitter export books --from \S+books\.db"
+    ):
         slow_station.crawl.delay(BOOKS, out="other.db").get(timeout=PATIENCE_S)
 
     assert slow_station.run(read_spec(server_of(slow_station), "books")) in (before, None)
@@ -59,7 +61,7 @@ def test_pages_for_a_second_output_are_refused_although_no_pump_has_run(station)
     submit(station, "http://a.test/", station.folder / "one.db")
     before = station.run(read_spec(server_of(station), "p"))
 
-    with pytest.raises(ItemsElsewhere, match="a job has one sink"):
+    with pytest.raises(ItemsElsewhere, match="Name that output"):
         submit(station, "http://b.test/", station.folder / "two.db")
 
     assert station.run(read_spec(server_of(station), "p")) == before
@@ -91,7 +93,7 @@ def test_a_mistake_that_a_pump_meets_costs_its_pages_no_delivery(station):
         assert (stats.pending, stats.leased, stats.lost, stats.done) == (1, 0, 0, 0)
         station.on_job("j", void_permits)  # it is kept until it expires
 
-    assert "a job has one sink" in said(station, "j")
+    assert "Name that output" in said(station, "j")
     assert not any("/about" in one.target for one in station.shop.log())
 
 
@@ -137,7 +139,7 @@ def test_the_output_of_a_pump_at_work_is_not_replaced_although_it_has_no_item_ye
 
     station.on_job("p", forget)
     until(lambda: running.done() or station.on_job("p", claimed_at))
-    with pytest.raises(ItemsElsewhere, match="a job has one sink"):
+    with pytest.raises(ItemsElsewhere, match="Name that output"):
         submit(station, station.page("/about?quick"), station.folder / "two.db")
 
     (station.folder / "until").touch()

@@ -11,7 +11,8 @@ from engine_celery.test_pumps import registered
 from skitter.celery import CelerySettings, make_app
 from skitter.celery.tasks import in_a_sentence
 from skitter.errors import BadJobName, JobMismatch, NotAllowed, ServerFull, SpiderError, UsageError
-from skitter.frontier.items import claim_sink, count
+from skitter.frontier.items import count
+from skitter.frontier.records.outputs import claim_sink
 from skitter.model import Request
 from skitter.settings import Settings
 from waiting import PATIENCE_S, until
@@ -47,8 +48,8 @@ def test_a_mistake_that_a_worker_finds_is_one_line_there_and_an_error_at_the_cal
         station.crawl.delay(BOOKS, out="second.db").get(timeout=PATIENCE_S)
 
     assert type(caught.value) is UsageError
-    until(lambda: "a job has one sink" in log_of(station))
-    assert log_of(station).count("a job has one sink") == 1
+    until(lambda: "Name that output" in log_of(station))
+    assert log_of(station).count("Name that output") == 1
     assert "Traceback" not in log_of(station)
 
 

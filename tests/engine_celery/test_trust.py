@@ -24,7 +24,8 @@ from skitter.celery.security import Secret, signed
 from skitter.demo import SPIDER
 from skitter.embedded import EmbeddedServer
 from skitter.errors import NotAllowed, UsageError
-from skitter.frontier.items import claim_sink, count
+from skitter.frontier.items import count
+from skitter.frontier.records.outputs import claim_sink
 from skitter.frontier.transport.keys import PUMP_SLOTS, PUMPED
 from skitter.frontier.workers import read_log
 from skitter.model import Request
@@ -120,7 +121,7 @@ def test_a_job_whose_items_go_elsewhere_is_not_split_between_two_outputs(busy):
 
     busy.run(register_job(server_of(busy), runtime_of(busy.app).sign(spec)))
 
-    until(lambda: "a job has one sink" in said(busy, job))
+    until(lambda: "Name that output" in said(busy, job))
     busy.skitter("purge", job, "--yes")
     assert not out.exists()
 

@@ -16,8 +16,9 @@ from skitter.model import Completion, Request
 from skitter.settings import Layout
 
 
-async def fill(frontier, count: int) -> None:
-    await frontier.add(Request(url=f"https://h{n % 7}.test/{n}") for n in range(count))
+async def fill(frontier, count: int, *, first: int = 0) -> None:
+    pages = range(first, first + count)
+    await frontier.add(Request(url=f"https://h{n % 7}.test/{n}") for n in pages)
     done = 0
     while leases := (await frontier.lease(500)).leases:
         await frontier.complete([Completion(lease=one, items=[{"url": one.url}]) for one in leases])

@@ -8,8 +8,8 @@ import pytest
 
 from conftest import rude
 from skitter.errors import ItemsElsewhere, JobMissing
-from skitter.frontier.items import check_sink, claim_sink, find_sink
 from skitter.frontier.jobs import purge_job
+from skitter.frontier.records.outputs import check_sink, claim_sink, find_sink
 from skitter.frontier.workers import SILENCE_S, Heartbeat, beat
 from skitter.sinks.registry import place_of
 

@@ -6,7 +6,8 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.job_loader import Loader
+from skitter.crawl.outputs import open_destination
 from skitter.engine.pulse import Figures
 from skitter.frontier.frontier import Frontier
 from skitter.sinks import Destination

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from skitter.crawl.job_loader import open_destination
-from skitter.frontier.items import ItemStream, claim_sink
+from skitter.crawl.outputs import open_destination
+from skitter.frontier.items import ItemStream
+from skitter.frontier.records.outputs import claim_sink
 from skitter.frontier.sites.sessions import Cost, FleetRoutes, Settled, Wanted, open_sessions
 from skitter.model import Completion, Request
 from skitter.settings import SessionPool, Settings

@@ -74,7 +74,7 @@ def test_text_becomes_a_value(key, text, value):
         ("fetch.http2", "maybe", "true or false"),
         ("log.level", "loud", "debug, info, warning or error"),
         ("fetch.ca_file", "", "a path, or none, got ''"),
-        ("output.to", "", r"text, or none, got '\(hidden\)'"),
+        ("output.to", " ", r"a list of strings, got '\(hidden\)'"),
         ("fetch.headers", "secret without a colon", r"got '\(hidden\)'"),
         ("fetch.headers", "X-Key: a\nno colon", r"got '\(hidden\)'"),
     ],

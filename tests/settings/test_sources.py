@@ -209,7 +209,7 @@ def test_no_limit_is_spelled_none(project):
         ("[workers]\nprocesses = true\n", "workers.processes must be a number from 1 to 1000"),
         ("[workers]\nprocesses = 1.5\n", "workers.processes must be a number from 1 to 1000"),
         (f'[workers]\nprocesses = "{"9" * 5000}"\n', "workers.processes (from"),
-        ("[output]\nto = 5\n", "output.to must be text, or none"),
+        ("[output]\nto = 5\n", "output.to must be a list of strings"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_file_is_one_sentence(project, text, says):

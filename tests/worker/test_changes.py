@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from conftest import rude
-from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.job_loader import Loader
+from skitter.crawl.outputs import open_destination
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import create_job

@@ -14,7 +14,8 @@ import pytest
 from archive.test_writer import warcs
 from conftest import rude
 from skitter.archive.index import Archive
-from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.job_loader import Loader
+from skitter.crawl.outputs import open_destination
 from skitter.crawl.redo import Redo
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit

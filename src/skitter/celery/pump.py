@@ -24,13 +24,14 @@ from skitter.celery.scheduling import (
     reschedule,
     send_pumps,
 )
-from skitter.crawl.job_loader import Loader, open_destination
+from skitter.crawl.job_loader import Loader
+from skitter.crawl.outputs import name_outputs, open_destination
 from skitter.engine.loop import Worker
 from skitter.engine.parts import WorkerOptions
 from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
-from skitter.frontier.items import claim_sink, find_sink
 from skitter.frontier.records.drivers import lane_of, renew_permit, return_permit
+from skitter.frontier.records.outputs import claim_sink, find_sink
 from skitter.frontier.workers import SILENCE_S, log
 from skitter.sinks import Destination, LoadPace, SinkAway, SinkBusy, Stopped
 from skitter.spider.source import describe
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from skitter.celery.jobs import JobSpec
     from skitter.celery.runtime import Only, Runtime, WarmWorker
-    from skitter.crawl.job_loader import OpenSink
+    from skitter.crawl.outputs import OpenSink
     from skitter.frontier.frontier import Frontier
     from skitter.sinks.base import Sink
 
@@ -70,6 +71,10 @@ async def claim_output(runtime: Runtime, spec: JobSpec) -> None:
         opening = to.open()
     else:
         if await find_sink(frontier) == to.place:
+            said: list[str] = []
+            await name_outputs(frontier, [to], said.append)
+            for line in said:
+                await log(frontier, "warning", f"celery-{os.getpid()}", line)
             return
         opening = open_destination(frontier, to)
     with suppress(SinkAway, SinkBusy):

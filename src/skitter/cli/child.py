@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
 import uvloop
 
 from skitter.app import open_server
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Work = Callable[[], Coroutine[None, None, object]]
 
-#: JSON of a WorkerConfig; the destination of a loader.
+#: JSON of a WorkerConfig; of the outputs of a loader.
 WORKER, LOAD_TO = "SKITTER_WORKER", "SKITTER_LOAD_TO"
 
 
@@ -121,10 +122,11 @@ def _loader(job: str, parent: int, config: WorkerConfig, *, transform: str) -> W
 
     where = find_server()
     change = load_transform(transform, config.arguments) if transform else None
-    destination = Destination(os.environ[LOAD_TO], job, where.directory)
+    named = msgspec.json.decode(os.environ[LOAD_TO], type=list[str])
+    outs = [Destination(dsn, job, where.directory) for dsn in named]
     return LoaderProcess(
         where,
-        destination,
+        outs,
         change,
         parent=parent,
         until_finished=not config.keep_alive,

@@ -38,6 +38,7 @@ from skitter.observe.logs import check_log
 from skitter.observe.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.settings.option import seconds_of
+from skitter.sinks import main_first
 from skitter.spider import load_spider
 from skitter.spider.default import Format, Wanted
 from skitter.urls import fingerprint, identify
@@ -251,13 +252,15 @@ def plan_of(
     config = resolve(given, job=name, spider=spider.tables)
     check_log(config.log)
     LINES.set(config.log.format)
+    out, *also = main_first(config.output.places(f"{name}.{'jsonl' if target == PLAIN else 'db'}"))
     plan = Plan(
         target=target,
         arguments=arguments,
         spider=spider,
         job=name,
         config=config,
-        out=config.output.place(f"{name}.{'jsonl' if target == PLAIN else 'db'}"),
+        out=out,
+        also=tuple(also),
         **how,
     )
     if plan.worker.archive.keep:
@@ -280,7 +283,7 @@ def _run(plan: Plan, *, yes: bool, with_dashboard: bool) -> None:
 def _work(
     plan: Plan, work: Callable[[Plan], Coroutine[Any, Any, int]], *, with_dashboard: bool
 ) -> None:
-    with dashboard(plan.where, wanted=with_dashboard, out=plan.out):
+    with dashboard(plan.where, wanted=with_dashboard, out=", ".join((plan.out, *plan.also))):
         code = uvloop.run(work(plan))
     raise Exit(code)
 
@@ -293,7 +296,7 @@ async def _join(plan: Plan) -> int:
             named = "" if plan.job == plan.spider.name else f" --job {plan.job}"
             adding = f"`skitter run {plan.target}{named}` adds some"
             print_progress(f"It has no URLs yet: {adding}. Waiting.")
-        supervisor = supervisor_of(frontier, plan, "")
+        supervisor = supervisor_of(frontier, plan)
         over = await supervisor.run()
         print_progress(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
         return INTERRUPTED if supervisor.stopped_by is signal.SIGINT else 0

@@ -22,8 +22,8 @@ LAST = ("redis", "directory", "as_json")
 CRAWLING = FLAGGED
 FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
 WORKING = tuple(one for one in CRAWLING if one.table not in ("output", "quality"))
-#: How values of a flag that is given more than once are joined.
-_BETWEEN = {dict: "\n", tuple: ",", str: " "}
+#: How values of a flag that is given more than once are joined; lists: `Option.between`.
+_BETWEEN = {dict: "\n", str: " "}
 _METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"}
 
 
@@ -106,7 +106,8 @@ def _help(one: Option) -> str:
 
 def _value(one: Option, said: Any) -> Any:
     if isinstance(said, list):
-        said = _BETWEEN[get_origin(one.type) or one.type].join(said)
+        kind = get_origin(one.type) or one.type
+        said = (one.between if kind is tuple else _BETWEEN[kind]).join(said)
     return one.parse(said, one.flag) if isinstance(said, str) else said
 
 

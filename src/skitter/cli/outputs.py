@@ -37,7 +37,7 @@ from skitter.observe.logs import open_log
 from skitter.observe.report import Written, some
 from skitter.redact import redact, shown
 from skitter.settings import resolve
-from skitter.sinks import Destination
+from skitter.sinks import Destination, main_first
 from skitter.sinks.columns import json_text, text_of
 from skitter.sinks.comparison import is_text, unified
 from skitter.sinks.destination import store_of
@@ -72,10 +72,11 @@ CsvSafe = Annotated[
 def load_items(
     job: Job,
     to: Annotated[
-        str | None,
+        list[str] | None,
         Option(
             "--to",
-            help=f"A file ({OUT_FILES}) or a DSN. Default: SKITTER_OUT, which `ps` does not show.",
+            help=f"A file ({OUT_FILES}) or a DSN; may be repeated. Default: SKITTER_OUT, which "
+            "`ps` does not show.",
             show_default=False,
         ),
     ] = None,
@@ -95,16 +96,18 @@ def load_items(
     change = load_transform(transform, {}) if transform else None
     where, config = settings(redis, directory), resolve(job=job)
     LINES.set(config.log.format)
-    if not (out := to or config.output.to):
+    if not (named := main_first(to or config.output.to)):
         raise UsageError(
             f"where do the items of {job} go? Name a file ({OUT_FILES}) or a DSN with --to, or set "
             "SKITTER_OUT: `ps` shows arguments, and a DSN may hold a password."
         )
-    destination = Destination(out, job, where.directory, csv_safe)
-    destination.check()
+    outs = [Destination(dsn, job, where.directory, csv_safe) for dsn in named]
+    for one in outs:
+        one.check()
     with open_log(config.log):
-        written = uvloop.run(LoaderProcess(where, destination, change, print_progress).run())
-    say(f"{job}: {some(written, 'row')} to {redact(out)}")
+        written = uvloop.run(LoaderProcess(where, outs, change, print_progress).run())
+    for one in outs:
+        say(f"{job}: {some(written[one.place], 'row')} to {redact(one.dsn)}")
 
 
 async def write_file(to: Destination) -> Written:
@@ -243,8 +246,8 @@ def _value(value: Any) -> str:
 
 def _database_of(job: str, store: Path) -> str:
     """Where the job's output is, as configured for `run`; else as `export` finds it."""
-    out = resolve(job=job).output.to
-    return out if out and is_database(out) else _find_database(job, store)
+    named = resolve(job=job).output.to
+    return next(filter(is_database, named), "") or _find_database(job, store)
 
 
 def _find_database(job: str, store: Path) -> str:

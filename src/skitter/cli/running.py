@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from skitter.cli.show.output import emit_json, print_error, print_progress
 from skitter.cli.show.progress import CrawlDisplay, Moment, show_report
 from skitter.crawl.children import Children, ProcessPool
 from skitter.crawl.findings import HandlerErrors, too_many_errors
-from skitter.crawl.lifecycle import Crawl, begin, what_fresh_discards
+from skitter.crawl.lifecycle import Crawl, begin, what_fresh_discards, write_outputs
 from skitter.crawl.plan import Engine, Plan
 from skitter.crawl.printed import Output
 from skitter.crawl.supervisor import Supervisor
@@ -44,6 +44,7 @@ from skitter.observe.report import report_of
 from skitter.redact import redact
 from skitter.settings import ArchiveOptions, BrowserOptions
 from skitter.settings.sources import OPTIONS
+from skitter.sinks.columns import json_text
 from skitter.spider import Spider
 from skitter.spider.hooks import run_hooks
 from skitter.spider.source import trace
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from skitter.frontier.transport.connection import Server
     from skitter.observe.report import Report
     from skitter.settings import WorkerConfig
+    from skitter.sinks import Destination
 
 
 def celery(
@@ -191,7 +193,7 @@ async def run_plan(plan: Plan, *, yes: bool = True, observer: Observer | None = 
         if observer:
             await observer.opened(server)
         crawl = await begin(server, plan, print_progress)
-        supervisor = supervisor_of(crawl.frontier, crawl.plan, plan.out)
+        supervisor = supervisor_of(crawl.frontier, crawl.plan, crawl.outs)
         if observer:
             await observer.begun(crawl, supervisor.stop)
         with CrawlDisplay(err, quiet=plan.as_json or plan.quiet) as display:
@@ -210,7 +212,7 @@ async def run_plan(plan: Plan, *, yes: bool = True, observer: Observer | None = 
         )
         if out_of_time and not result.over:
             result = structs_replace(result, max_time_s=plan.max_time_s)
-        report = report_of(result, await write_file(crawl.out), max_dead=plan.max_dead)
+        report = report_of(result, *await write_outputs(crawl, write_file), max_dead=plan.max_dead)
         if observer:
             observer.ended(report)
         elif plan.quiet and report.exit_code == 0:
@@ -251,14 +253,15 @@ async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
     return True
 
 
-def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
+def supervisor_of(frontier: Frontier, plan: Plan, outs: Sequence[Destination] = ()) -> Supervisor:
     """Child processes run `skitter` with their configuration in the environment, as it may hold
     passwords, which anybody could read in `ps`."""
     # -P: `import protego` must not find a protego.py in the working directory.
     program = [sys.executable, "-P", "-m", "skitter"]
     of_us = [frontier.job, "--parent", str(os.getpid())]
     transform = ["--transform", plan.target] if plan.spider.transforms else []
-    environment = environment_of(plan.where) | {LOAD_TO: out, WORKER: plan.worker.to_json()}
+    named = {LOAD_TO: json_text([one.dsn for one in outs]), WORKER: plan.worker.to_json()}
+    environment = environment_of(plan.where) | named
     output = Output.of(plan.where.directory, frontier.job)
     children = Children(frontier, environment, output, on_output=print_progress)
     return Supervisor(
@@ -267,7 +270,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         if plan.engine is Engine.CELERY
         else ProcessPool(children, [*program, "work", *of_us]),
         children,
-        loader_command=[*program, "load", *of_us, *transform] if out else None,
+        loader_command=[*program, "load", *of_us, *transform] if outs else None,
         workers=plan.processes,
         one_first=plan.config.workers.processes == "cores",
         keep_alive=plan.keep_alive,

@@ -92,7 +92,7 @@ class Carried:
         """Raises UsageError. An earlier agent may have discarded the crawl before it."""
         lease, spec = self.started.lease, self.started.lease.spec
         spec.check()
-        given = check_given(spec.settings) | ({"output.to": spec.out} if spec.out else {})
+        given = check_given(spec.settings) | ({"output.to": (spec.out,)} if spec.out else {})
         left_s = None
         if spec.max_time_s:
             waited_s = time.monotonic() - self.began
@@ -183,7 +183,7 @@ def fetch_pages(workers: str, parent: int) -> None:
     async def work() -> None:
         async with open_server(plan.where, progress=print_progress) as server:
             frontier = await open_plan(server, plan, print_progress)
-            supervisor = supervisor_of(frontier, plan, "")
+            supervisor = supervisor_of(frontier, plan)
             leaving = asyncio.create_task(leave_if_orphaned(parent, supervisor.stop))
             await supervisor.run()
             leaving.cancel()

@@ -21,6 +21,7 @@ from skitter.cli.show.output import (
 )
 from skitter.crawl.watch import Watcher
 from skitter.frontier.records.health import LATE_S
+from skitter.frontier.records.outputs import FILLING
 from skitter.frontier.transport.sync import pause, run_sync
 from skitter.observe.report import duration, excluded, kept_pages, some
 from skitter.redact import redact
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skitter.crawl.watch import Overview
+    from skitter.frontier.records.outputs import Backlog
     from skitter.frontier.workers import Machine
     from skitter.model import Stats
     from skitter.settings import Settings
@@ -132,6 +134,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if look.fed:
         yield "fed", f"{some(look.fed, 'message')} waiting for a worker"
     yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
+    for at, one in enumerate(look.outputs):
+        yield "outputs" if not at else "", output_line(one, look.at)
     yield (
         "so far",
         f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
@@ -142,6 +146,13 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if said := excluded(look.kept_out, look.excluded):
         yield "excluded", said
     yield from _rare_rows(look)
+
+
+def output_line(one: Backlog, now: float) -> str:
+    behind = f"{some(one.items, 'item')} behind" if one.items else "has everything"
+    since = f", the first for {duration(now - one.since)}" if one.since and one.items else ""
+    lacks = ", and lacks what was stored before it was named" * (one.state == FILLING)
+    return f"{redact(one.place)}: {behind}{since}{lacks}"
 
 
 def _machine_rows(look: Overview) -> Iterator[tuple[str, object]]:

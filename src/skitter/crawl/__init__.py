@@ -6,8 +6,9 @@ interpreter harms no other. All its state is on the server or in the command lin
 agent       An agent: takes runs of the spiders in its list
 children    Child processes: started, restarted when they die, stopped together
 findings    What went wrong in a crawl: failures by kind, and handlers that found nothing
-job_loader  A job's loader: stores items in its output, keeps what cannot be stored
+job_loader  Loaders: each stores the items of a job in one output
 lifecycle   How a crawl begins and ends, whichever engine runs it
+outputs     The outputs of a job, as named by the user: opened, claimed, filled
 plan        What to crawl, whether that can begin, and with how many workers
 printed     What child processes print: to a file, and from there to the terminal
 redo        Pages that are handled again: from the archive where it has them, else fetched

@@ -1,4 +1,4 @@
-"""A job's loader: stores items in its output, keeps what cannot be stored, and has a process.
+"""Loaders: each stores the items of a job in one output, and keeps those that cannot be stored.
 
 Below the command line and the engines: all of them load items with this. `load` is the process, and
 `run` starts it as a child.
@@ -8,46 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from skitter.app import open_server
+from skitter.crawl.outputs import main_of, naming_the_export, open_destination, open_further
 from skitter.engine.pulse import Figures, Pulse, cancel_all
-from skitter.errors import ItemsElsewhere, SkitterError
-from skitter.frontier.items import (
-    TAKE_OVER_S,
-    ItemStream,
-    RejectedItem,
-    check_sink,
-    claim_sink,
-    count,
-    find_sink,
-    reject_items,
-)
+from skitter.errors import OutputDropped, SkitterError
+from skitter.frontier.items import TAKE_OVER_S, RejectedItem, count, reject_items
 from skitter.frontier.jobs import open_job
+from skitter.frontier.records.outputs import add_output, claim_sink, find_sink, further, stream_of
 from skitter.frontier.transport.endpoints import client_name
 from skitter.frontier.transport.messages import cut
 from skitter.frontier.workers import Vitals
 from skitter.observe.logs import ClusterLog
 from skitter.observe.metrics import Recorder
 from skitter.observe.report import some
-from skitter.redact import redact
+from skitter.redact import redact, shown
 from skitter.sinks import LoadHooks, LoadPace, LoadState, Retrier, Sink, Stopped, load
 from skitter.sinks.base import Watching
-from skitter.sinks.comparison import Noise
-from skitter.sinks.registry import is_database, is_local
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skitter.crawl.outputs import OpenSink, Say
     from skitter.frontier.frontier import Frontier
     from skitter.model import Result
     from skitter.settings import Settings
@@ -55,41 +42,6 @@ if TYPE_CHECKING:
     from skitter.sinks.loader import Transform
 
 Log: TypeAlias = Callable[[str, str], None]
-OpenSink: TypeAlias = Callable[[], AbstractAsyncContextManager[Sink]]
-
-
-@asynccontextmanager
-async def open_destination(frontier: Frontier, to: Destination) -> AsyncIterator[Sink]:
-    """The sink, which becomes the only one for the job's items. Or ItemsElsewhere."""
-    before = await find_sink(frontier)
-    moved_from = before if is_local(to.store) and _has_moved(Path(before), Path(to.place)) else ""
-    with _naming_the_export():
-        await check_sink(frontier, to.place, moved_from=moved_from)  # before a file is created
-    visits = frontier.options.visits
-    noise = Noise(
-        ignored=frozenset((visits.changes_ignore or "").split()), smallest=visits.changes_smallest
-    )
-    to = replace(to, prunes=visits.revisit_prune, noise=noise)
-    async with to.open() as sink:
-        with _naming_the_export():
-            await claim_sink(frontier, to.place, moved_from=moved_from)
-        yield sink
-
-
-@contextmanager
-def _naming_the_export() -> Iterator[None]:
-    """The frontier does not know what a place is; we know whether it can be exported."""
-    try:
-        yield
-    except ItemsElsewhere as error:
-        job, place, stored = error.job, error.place, error.stored
-        can_export = is_database(place)
-        raise ItemsElsewhere(job, place, stored=stored, can_export=can_export) from error
-
-
-def _has_moved(before: Path, now: Path) -> bool:
-    """Whether a folder was moved with the file in it."""
-    return before.name == now.name and now.exists() and not before.exists()
 
 
 async def keep_rejected(frontier: Frontier, log: Log, *items: RejectedItem) -> None:
@@ -116,6 +68,7 @@ class Loader:
     take_over_s: float = TAKE_OVER_S
     told: int = 0  # changes that the server knows of
     until_finished: bool = False  # ends with the crawl, not only when it is stopped
+    place: str = ""  # of a further output; empty: the main one
 
     async def run(self, open_sink: OpenSink) -> int:
         """Wait for a sink that is away; the note says so. Returns how many rows were written."""
@@ -136,7 +89,7 @@ class Loader:
             except Stopped:
                 return 0
             await self._tell_changes(sink)  # of a loader that was killed before it could
-            source = ItemStream(self.frontier, self.name, self.take_over_s)
+            source = stream_of(self.frontier, self.name, self.take_over_s, place=self.place)
             hooks = replace(hooks, on_stored=partial(self._count, sink))
             return await load(source, sink, stop=self.stop, hooks=hooks, pace=self.pace)
 
@@ -146,14 +99,15 @@ class Loader:
         self.progress(state.message)
 
     async def _count(self, sink: Sink, stored: int, took_s: float) -> None:
-        self.figures.count("stored", stored)
+        if not self.place:  # the others store the same items once more
+            self.figures.count("stored", stored)
         self.figures.time("load", 1000 * took_s)
         await self._tell_changes(sink)
 
     async def _tell_changes(self, sink: Sink) -> None:
-        """The server knows how many changes the output has: for `status`, webhooks and pages."""
+        """The server knows how many changes the main output has: for `status` and webhooks."""
         store = getattr(sink, "store", None)
-        if not isinstance(store, Watching) or store.changes == self.told:
+        if self.place or not isinstance(store, Watching) or store.changes == self.told:
             return
         with suppress(SkitterError):  # next time, then
             more = store.changes - (await self.frontier.stats()).changes
@@ -166,7 +120,8 @@ class Loader:
         return (await self.frontier.stats()).finished
 
     async def _reject(self, result: Result, error: Exception) -> None:
-        item = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)
+        reason = f"{error} (by {shown(self.place)})" if self.place else str(error)
+        item = RejectedItem(url=result.url, field="", reason=cut(reason), item=result.item)
         await keep_rejected(self.frontier, self.log, item)
         self.rejected += 1
 
@@ -174,52 +129,111 @@ class Loader:
 LAST_WORDS_S = 3.0  # the server may be down
 
 
+async def loaders_of(
+    frontier: Frontier, outs: Sequence[Destination], make: Callable[[], Loader]
+) -> dict[str, tuple[Loader, OpenSink]]:
+    """By place, a loader, and how it opens it: files of one store have one."""
+    main, others = main_of(outs, await find_sink(frontier)), await further(frontier)
+    found: dict[str, tuple[Loader, OpenSink]] = {}
+    for one in outs:
+        loader = make()
+        opening: OpenSink = partial(open_destination, frontier, one)
+        if one.place in others:
+            loader.place = one.place
+            opening = partial(open_further, frontier, one, main, loader.stop)
+        found.setdefault(one.place, (loader, opening))
+    return found
+
+
+async def load_all(loaders: Mapping[str, tuple[Loader, OpenSink]]) -> dict[str, int]:
+    """Each at its own pace. The first error that retrying will not cure ends them all. Returns how
+    many rows each has written."""
+    tasks = {place: asyncio.create_task(_load(*one)) for place, one in loaders.items()}
+    try:
+        await asyncio.gather(*tasks.values())
+        return {place: task.result() for place, task in tasks.items()}
+    finally:
+        for loader, _ in loaders.values():
+            loader.stop.set()
+        await asyncio.wait(tasks.values())
+
+
+async def _load(loader: Loader, opening: OpenSink) -> int:
+    try:
+        return await loader.run(opening)
+    except OutputDropped as dropped:  # the others go on
+        loader.log("warning", str(dropped))
+        return 0
+
+
 @dataclass(frozen=True, slots=True)
 class LoaderProcess:
     """Loads until a signal stops it, its parent dies or, if asked, the crawl is finished."""
 
     where: Settings
-    destination: Destination
+    outs: Sequence[Destination]
     transform: Transform | None
-    progress: Callable[[str], None]
-    parent: int | None = None  # writes the file when all is stored
+    progress: Say
+    parent: int | None = None  # writes the files when all is stored
     until_finished: bool = False
 
-    async def run(self) -> int:
-        """Returns how many rows were written."""
+    async def run(self) -> dict[str, int]:
+        """Returns how many rows were written to each place."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         async with open_server(self.where, progress=self.progress) as server:
-            frontier = await open_job(server, self.destination.job)
-            logbook = ClusterLog("skitter.loader")
-            figures = Figures()
-            loader = Loader(frontier, client_name(), logbook, stop, self.transform, figures=figures)
-            loader.until_finished = self.until_finished
+            frontier = await open_job(server, self.outs[0].job)
+            logbook, figures = ClusterLog("skitter.loader"), Figures()
             if self.parent is None:
-                loader.progress = self.progress
-                to = f"the items of {frontier.job} into {redact(self.destination.dsn)}"
-                self.progress(f"Loading {to}; Ctrl-C stops it.")
-            async with self._beating(loader, logbook, figures):
-                written = await loader.run(partial(open_destination, frontier, self.destination))
+                await self._name(frontier)
+            make = partial(Loader, frontier, client_name(), logbook, stop, self.transform)
+            make = partial(make, figures=figures, until_finished=self.until_finished)
+            if self.parent is None:
+                make = partial(make, progress=self.progress)
+            loaders = await loaders_of(frontier, self.outs, make)
+            async with self._beating([one for one, _ in loaders.values()], logbook, figures):
+                written = await load_all(loaders)
         if self.parent is None:
-            await self.destination.finish()
+            for to in self.outs:
+                await to.finish()
         return written
+
+    async def _name(self, frontier: Frontier) -> None:
+        """Those of a job that has none yet; or further ones, beside the main one."""
+        held, to = await find_sink(frontier), [redact(one.dsn) for one in self.outs]
+        known = {held, *await further(frontier)}
+        if len(self.outs) > 1 and any(one.place not in known for one in self.outs):
+            main = main_of(self.outs, held) or self.outs[0]
+            with naming_the_export():
+                await claim_sink(frontier, main.place)
+            for one in self.outs:
+                if one.place != main.place:
+                    await add_output(frontier, one.place, can_fill=main.can_be_read)
+        self.progress(
+            f"Loading the items of {frontier.job} into {' and '.join(to)}; Ctrl-C stops it."
+        )
 
     @asynccontextmanager
     async def _beating(
-        self, loader: Loader, logbook: ClusterLog, figures: Figures
+        self, loaders: Sequence[Loader], logbook: ClusterLog, figures: Figures
     ) -> AsyncIterator[None]:
-        """Send heartbeats and the log. The loader stops if its parent dies."""
+        """Send heartbeats and the log. The loaders stop if their parent dies."""
+
+        def vitals() -> Vitals:
+            notes = filter(None, (one.note for one in loaders))
+            return Vitals(errors=sum(one.rejected for one in loaders), note="; ".join(notes))
+
+        first = loaders[0]
         pulse = Pulse(
-            frontier=loader.frontier,
-            name=loader.name,
+            frontier=first.frontier,
+            name=first.name,
             kind="loader",
             logbook=logbook,
-            vitals=lambda: Vitals(errors=loader.rejected, note=loader.note),
+            vitals=vitals,
             parent=self.parent,
-            on_orphaned=loader.stop.set,
+            on_orphaned=first.stop.set,
             also=figures.send,
         )
         beating = asyncio.create_task(pulse.run())

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace as structs_replace
+
 from skitter.app import Overruled, open_crawl
 from skitter.crawl.findings import Yields, dead_reasons, describe_idle, describe_unmatched, vanished
-from skitter.crawl.job_loader import OpenSink, open_destination
+from skitter.crawl.outputs import main_of, name_outputs, open_destination, open_further
 from skitter.crawl.plan import check_hosts
 from skitter.crawl.replicas import explained
 from skitter.engine.parts import page_cache_of
@@ -22,12 +24,13 @@ from skitter.frontier.jobs import is_fed, open_job, purge_job
 from skitter.frontier.records.archived import downloads_of
 from skitter.frontier.records.health import find_bad, read_handled
 from skitter.frontier.records.metrics import read_counts
+from skitter.frontier.records.outputs import FILLING, backlogs, find_sink
 from skitter.frontier.sites.learned import held_shapes, unhandled
 from skitter.model import State, Stats
 from skitter.observe.metrics import ARCHIVED
 from skitter.observe.report import CrawlResult, Written, some
 from skitter.redact import redact, shown
-from skitter.sinks import Destination, SinkBusy
+from skitter.sinks import Destination, SinkAway, SinkBusy
 from skitter.spider.seeding import offer_seeds
 from skitter.spider.source import wants_items
 
@@ -35,8 +38,10 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from skitter.archive.playback import PageCache
+    from skitter.crawl.outputs import OpenSink
     from skitter.crawl.plan import Plan
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.records.outputs import Backlog
     from skitter.frontier.transport.connection import Server
     from skitter.settings import Layout
 
@@ -52,13 +57,18 @@ class Crawl:
 
     plan: Plan
     frontier: Frontier
-    out: Destination
+    outs: list[Destination]  # the main one first
     before: Stats
     began: float
     since_s: float  # the same moment on the server's clock
     lost: int  # items that were in a deleted file
     handled_before: Counter[str]  # frontier/records/health.py
     counted_before: Mapping[str, int]  # frontier/records/metrics.py
+
+    @property
+    def out(self) -> Destination:
+        """The main output."""
+        return self.outs[0]
 
     async def find_bad(self) -> list[str]:
         """What is wrong with the items of this crawl."""
@@ -124,35 +134,16 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
     began = time.monotonic()
     if pages := page_cache_of(plan.worker):
         progress(_cached(pages))
-    out = Destination(plan.out, plan.job, plan.where.directory)
+    outs = outputs_of(plan)
     is_new = plan.fresh or not await _exists(server, plan.job)
-    old_rows = await out.count() if is_new and not plan.fresh else 0
     if is_new:
         if plan.has_no_start and (plan.fresh or not await is_fed(server, plan.job)):
             raise _nothing_to_fetch(plan)
         await check_hosts(plan, progress)  # fail before a crawl is discarded or a job created
-        await _try(out.open, progress)
+        await _try_outputs(outs, progress, discards=plan.fresh)
     frontier = await open_plan(server, plan, progress)
     before = await frontier.stats()
-    lost = before.stored if out.is_missing else 0
-    prunes = frontier.options.visits.revisit_prune  # then pages may be gone, and their rows
-    is_emptied = before.stored > lost and not prunes and await out.count() == 0
-    if old_rows:
-        progress(
-            f"{shown(out.store)} has {some(old_rows, 'row')} of an earlier crawl: they stay, and a "
-            "page that is crawled again replaces its own. --fresh starts without them."
-        )
-    await _try(partial(open_destination, frontier, out), progress)
-    if lost:
-        gone = f"{shown(out.store)} is gone, and {some(lost, 'item')} with it"
-        progress(f"{gone}: --fresh crawls again.")
-    for line in _about_revisits(before, frontier, out):
-        progress(line)
-    if is_emptied:
-        stored = some(before.stored, "item")
-        progress(
-            f"{shown(out.store)} has no row, though {stored} went there: --fresh crawls again."
-        )
+    outs, lost = await _open_outputs(frontier, outs, before, progress)
     async with _taken_back(frontier, is_new=is_new):
         with explained(plan.job):
             private = await offer_seeds(frontier, plan.spider)
@@ -164,16 +155,67 @@ async def begin(server: Server, plan: Plan, progress: Progress) -> Crawl:
         progress(f"{frontier.job} {_why_idle(now, plan.target, keep_alive=plan.keep_alive)}")
     since_s, handled = await frontier.server_time(), await read_handled(frontier)
     counted = await read_counts(frontier)
-    return Crawl(plan, frontier, out, before, began, since_s, lost, handled, counted)
+    return Crawl(plan, frontier, outs, before, began, since_s, lost, handled, counted)
 
 
-def _about_revisits(before: Stats, frontier: Frontier, out: Destination) -> Iterator[str]:
-    visits = frontier.options.visits
-    if visits.revisit_prune and out.only_grows:
-        yield (
-            f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
-            "a database, or a CSV or Parquet file."
+def outputs_of(plan: Plan) -> list[Destination]:
+    """As the user named them."""
+    named, directory = (plan.out, *plan.also), plan.where.directory
+    return [Destination(dsn, plan.job, directory) for dsn in named]
+
+
+async def _try_outputs(outs: Sequence[Destination], progress: Progress, *, discards: bool) -> None:
+    for out in outs:
+        rows = 0 if discards else await out.count()
+        await _try(out.open, progress)
+        if rows:
+            progress(
+                f"{shown(out.store)} has {some(rows, 'row')} of an earlier crawl: they stay, and a "
+                "page that is crawled again replaces its own. --fresh starts without them."
+            )
+
+
+async def _open_outputs(
+    frontier: Frontier, outs: Sequence[Destination], before: Stats, progress: Progress
+) -> tuple[list[Destination], int]:
+    """Fail now, instead of in a loader that keeps dying; but a further output may be away. Returns
+    them, the main one first, and how many items were in a file that is gone."""
+    main = main_of(outs, await find_sink(frontier)) or outs[0]
+    prunes = frontier.options.visits.revisit_prune
+    lost = before.stored if main.is_missing else 0
+    # With `prunes`, pages may be gone, and their rows.
+    is_emptied = before.stored > lost and not prunes and await main.count() == 0
+    await _try(partial(open_destination, frontier, main), progress)
+    if lost:
+        gone = f"{shown(main.store)} is gone, and {some(lost, 'item')} with it"
+        progress(f"{gone}: --fresh crawls again.")
+    if is_emptied:
+        stored = some(before.stored, "item")
+        progress(
+            f"{shown(main.store)} has no row, though {stored} went there: --fresh crawls again."
         )
+    await name_outputs(frontier, outs, progress)
+    others = [one for one in outs if one is not main]
+    for one in others:
+        try:
+            await _try(partial(open_further, frontier, one, main), progress)
+        except SinkAway as away:
+            progress(f"{str(away).rstrip('.')}: what is for it waits on the server.")
+    for line in _about_revisits(before, frontier, outs):
+        progress(line)
+    return [main, *others], lost
+
+
+def _about_revisits(
+    before: Stats, frontier: Frontier, outs: Sequence[Destination]
+) -> Iterator[str]:
+    visits = frontier.options.visits
+    for out in outs:
+        if visits.revisit_prune and out.only_grows:
+            yield (
+                f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
+                "a database, or a CSV or Parquet file."
+            )
     if before.revisits and not visits.revisit:
         yield (
             f"{frontier.job} has {some(before.revisits, 'page')} to revisit: without --revisit "
@@ -215,16 +257,14 @@ async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:
 async def _discard(server: Server, plan: Plan, progress: Progress) -> Layout | None:
     """Remove the earlier crawl with its rows; returns its layout. Safe to interrupt: until all is
     gone the job is half purged, so that no crawl goes on with the rest."""
-    out = Destination(plan.out, plan.job, plan.where.directory)
 
     async def clear() -> None:
-        if plan.keep_rows:
-            return
-        gone = await out.clear()
-        if gone is None:
-            progress(f"the rows in {shown(out.store)} stay: Skitter cannot remove any there.")
-        elif gone:
-            progress(f"{some(gone, 'row')} removed from {shown(out.store)}.")
+        for out in () if plan.keep_rows else outputs_of(plan):
+            gone = await out.clear()
+            if gone is None:
+                progress(f"the rows in {shown(out.store)} stay: Skitter cannot remove any there.")
+            elif gone:
+                progress(f"{some(gone, 'row')} removed from {shown(out.store)}.")
 
     try:
         old = await open_job(server, plan.job, as_found=True)
@@ -237,14 +277,15 @@ async def _discard(server: Server, plan: Plan, progress: Progress) -> Layout | N
 
 async def what_fresh_discards(server: Server, plan: Plan) -> str:
     """In words; empty: nothing."""
-    out = Destination(plan.out, plan.job, plan.where.directory)
-    rows = 0 if plan.keep_rows else await out.count()
+    outs = {} if plan.keep_rows else {one.place: one for one in outputs_of(plan)}
     lost = []
     with suppress(JobMissing):
         frontier = await open_job(server, plan.job, as_found=True)
         lost.append("the earlier crawl" + await _pages_of(frontier))
-    if rows is None or rows:
-        lost.append(f"{'its rows' if rows is None else some(rows, 'row')} in {shown(out.store)}")
+    for out in outs.values():
+        if (rows := await out.count()) is None or rows:
+            what = "its rows" if rows is None else some(rows, "row")
+            lost.append(f"{what} in {shown(out.store)}")
     return " and ".join(lost)
 
 
@@ -258,6 +299,22 @@ async def write_output(out: Destination) -> Written:
     """The output at the end of a crawl; a file that is written in one go is written now."""
     rows = await out.finish() if out.is_whole else await out.count()
     return Written(redact(out.dsn), rows, store=shown(out.store) if out.is_whole else None)
+
+
+async def write_outputs(
+    crawl: Crawl, write: Callable[[Destination], Awaitable[Written]] = write_output
+) -> list[Written]:
+    """All of them, the main one first, and what each lacks."""
+    lacking = {one.place: _lacks(one) for one in await backlogs(crawl.frontier)}
+    written = [(await write(one), lacking.get(one.place, "")) for one in crawl.outs]
+    return [structs_replace(one, lacks=lacks) for one, lacks in written]
+
+
+def _lacks(one: Backlog) -> str:
+    if one.state == FILLING:
+        return "it lacks what was stored before: the next run adds it"
+    waiting = f"{some(one.items, 'item')} {'waits' if one.items == 1 else 'wait'} for it"
+    return waiting if one.items else ""
 
 
 def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:

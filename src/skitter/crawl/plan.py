@@ -38,6 +38,7 @@ class Plan:
     job: str
     config: Config
     out: str
+    also: tuple[str, ...] = ()  # further outputs
     allow: tuple[str, ...] = ()  # private hosts among the seeds
     trusts_seeds: bool = True  # a private host may be fetched if a start URL names it
     keep_alive: bool = False

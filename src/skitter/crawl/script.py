@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.app import open_server
-from skitter.crawl.job_loader import Loader, open_destination
-from skitter.crawl.lifecycle import begin, write_output
+from skitter.crawl.job_loader import Loader, load_all, loaders_of
+from skitter.crawl.lifecycle import begin, write_outputs
 from skitter.crawl.plan import Plan
 from skitter.engine.assembly import open_worker
 from skitter.engine.parts import WorkerOptions
 from skitter.errors import SkitterError, UsageError
-from skitter.frontier.items import find_sink
 from skitter.frontier.jobs import open_job
+from skitter.frontier.records.outputs import find_sink
 from skitter.frontier.transport.endpoints import client_name
 from skitter.observe.report import report_of
 from skitter.redact import redact
 from skitter.settings import find_server, resolve
 from skitter.settings.sources import check_given
-from skitter.sinks import BadSink, Destination
+from skitter.sinks import BadSink, Destination, main_first
 from skitter.sinks.columns import TYPE
 from skitter.sinks.registry import find_type, is_database, open_database
 from skitter.sinks.rows import row_of
@@ -139,16 +139,17 @@ async def run_spider(
     """Like `skitter run`, with one worker and a loader in this event loop."""
     name = job or spider.name
     config = resolve(check_given(settings), job=name, spider=spider.tables)
-    out = config.output.place(f"{name}.db")
-    plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh, keep_rows=keep_rows)
+    out, *also = main_first(config.output.places(f"{name}.db"))
+    how: dict[str, Any] = {"fresh": fresh, "keep_rows": keep_rows}
+    plan = Plan(spider=spider, job=name, config=config, out=out, also=tuple(also), **how)
     async with open_server(config.server) as server:
         crawl = await begin(server, plan, progress=lambda _: None)
         stopped = await _work(crawl)
         result = await crawl.end(over=not stopped, interrupted=stopped)
-        written = await write_output(crawl.out)
+        written = await write_outputs(crawl)
         if result.over:
             await run_hooks(spider.hooks.finish, result.after)
-    report = report_of(result, written)
+    report = report_of(result, *written)
     report.items.read = partial(read_items, crawl.out)
     return report
 
@@ -162,9 +163,10 @@ async def _work(crawl: Crawl) -> bool:
     transform = chain(spider.transforms) if spider.transforms else None
     async with open_worker(frontier, spider, config, options=options) as worker:
         figures = worker.delivery.figures
-        loader = Loader(frontier, client_name(), worker.logbook, asyncio.Event(), transform)
-        loader.figures = figures
-        loading = asyncio.create_task(loader.run(partial(open_destination, frontier, crawl.out)))
+        stop = asyncio.Event()
+        make = partial(Loader, frontier, client_name(), worker.logbook, stop, transform)
+        loaders = await loaders_of(frontier, crawl.outs, partial(make, figures=figures))
+        loading = asyncio.create_task(load_all(loaders))
         loading.add_done_callback(lambda _: worker.stop())  # if it fails; the error is raised below
         try:
             with _stopped_by_signals(worker):
@@ -173,7 +175,7 @@ async def _work(crawl: Crawl) -> bool:
                     await asyncio.sleep(LOOK_S)
             stopped = worker.is_stopped
         finally:
-            loader.stop.set()
+            stop.set()
             await loading
             with suppress(SkitterError):
                 await figures.send(frontier)

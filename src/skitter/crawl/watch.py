@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import find_sink, oldest_item_at
+from skitter.frontier.items import oldest_item_at
 from skitter.frontier.jobs import for_each_job, open_job
 from skitter.frontier.records.health import (
     LATE_S,
@@ -22,6 +22,7 @@ from skitter.frontier.records.health import (
     find_warnings,
 )
 from skitter.frontier.records.metrics import read_counts
+from skitter.frontier.records.outputs import Backlog, backlogs, find_sink
 from skitter.frontier.sites.hosts import Bound, Survey, eta_s, survey_hosts
 from skitter.frontier.sites.learned import unhandled
 from skitter.frontier.transport.connection import Server, ServerFacts, inspect
@@ -73,6 +74,7 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     silent_workers: int = 0  # stopped reporting without saying goodbye
     wanted_workers: int | None = None  # in all; 0: automatic, None: not set
     wanted_per_machine: bool = False  # that number is for each machine
+    outputs: Sequence[Backlog] = ()  # if there are several, and what waits for each
     workers: Sequence[Heartbeat] = ()
     silent: Sequence[Heartbeat] = ()  # the last words of those that fell silent
     machines: Sequence[Machine] = ()
@@ -140,6 +142,7 @@ class Watcher(msgspec.Struct):
             known.unhandled = [*await unhandled(frontier)] if stats.unhandled else []
             known.sink = await find_sink(frontier) if stats.items else ""
             known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
+            known.outputs = await backlogs(frontier)
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
         workers, wish = living(beats, now), await read_wish(frontier)
@@ -165,6 +168,7 @@ class Watcher(msgspec.Struct):
             bound=known.hosts.bound,
             oldest_pending_s=known.oldest_s(now) if stats.pending else None,
             **known.costs,
+            outputs=known.outputs,
             processes=dict(Counter(one.kind for one in workers)),
             silent_workers=sum(now - one.at > LATE_S for one in beats),
             silent=[one for one in beats if now - one.at > LATE_S],
@@ -226,6 +230,7 @@ class _Known(msgspec.Struct):
     notes: list[str] = msgspec.field(default_factory=list)
     nodes: list[ServerFacts] = msgspec.field(default_factory=list)
     sink: str = ""
+    outputs: list[Backlog] = msgspec.field(default_factory=list)
     unhandled: list[str] = msgspec.field(default_factory=list)
     oldest_item_at: float | None = None
     rates: Rates = msgspec.field(default_factory=Rates)

@@ -18,7 +18,7 @@ delays       When a host's next request is due: its delay, its record, its clock
 feed         Requests from outside, and links that are kept out
 frontier     The frontier: every URL of a job in exactly one state, one script per verb
 identities   How Scrapy tells pages apart
-items        The items of a job, and the one place where they go
+items        Items from completed pages, in a stream until all their readers have acknowledged them
 jobs         Jobs on a server: create, open, list, purge
 records/     What a job keeps beside its URLs, for operators, supervisors and other engines
 requests     Requests, checked and encoded for the scripts that accept them

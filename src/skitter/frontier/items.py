@@ -1,4 +1,4 @@
-"""The items of a job, and the one place where they go."""
+"""Items from completed pages, in a stream until all their readers have acknowledged them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from skitter.errors import InfrastructureError, ItemsElsewhere, JobMissing, shorten
+from skitter.errors import InfrastructureError, JobMissing, shorten
 from skitter.frontier.completions import encode_item
 from skitter.frontier.transport.messages import decode, encode
-from skitter.frontier.workers import SILENCE_S, live_workers
 from skitter.model import Request, Result
 
 if TYPE_CHECKING:
@@ -168,12 +167,12 @@ def _field_of(item: RejectedItem) -> str:
 
 @dataclass(slots=True)
 class ItemStream:
-    """Items from completed pages, until a reader acknowledges them: its own share, and what dead
-    loaders left."""
+    """Items for one of several loaders of an output: its own share, and what dead loaders left."""
 
     frontier: Frontier
     loader: str
     take_over_s: float = TAKE_OVER_S
+    group: str = GROUP  # of the output: records/outputs.py
     _begun: set[int] = field(default_factory=set)
     _again: dict[int, float] = field(default_factory=dict)  # lua/lib/later.lua, by shard
     _pause_s: float = FIRST_PAUSE_S
@@ -201,14 +200,14 @@ class ItemStream:
         with suppress(JobMissing):  # purged meanwhile, and the items with it
             for results, counts in ((stored, 1), (others, 0)):
                 for shard, ids in _by_shard(self.frontier, results):
-                    await shard.unload(ids, name=GROUP, stored=counts, updated=updated)
+                    await shard.unload(ids, name=self.group, stored=counts, updated=updated)
                     updated = 0
 
     async def keep(self, results: Sequence[Result]) -> None:
         """Say that we still work on these, so that no other loader takes them over."""
         for shard, ids in _by_shard(self.frontier, results):
             key = shard.keys.key("items")
-            words = ("XCLAIM", key, GROUP, self.loader, 0, *ids, "JUSTID")
+            words = ("XCLAIM", key, self.group, self.loader, 0, *ids, "JUSTID")
             await shard.server.command(*words, parse_justid=True)
 
     async def _read_from(self, shard: Shard, limit: int, block_s: float = 0.0) -> list[Result]:
@@ -225,11 +224,11 @@ class ItemStream:
         key = shard.keys.key("items")
         idle_ms = round(self.take_over_s * 1000)
         _, stale, *_ = await shard.server.command(
-            "XAUTOCLAIM", key, GROUP, self.loader, idle_ms, "0-0", "COUNT", limit
+            "XAUTOCLAIM", key, self.group, self.loader, idle_ms, "0-0", "COUNT", limit
         )
         entries = [entry for entry in stale if entry[1]]  # removed ones come without fields
         if not entries:
-            words = ("XREADGROUP", "GROUP", GROUP, self.loader, "COUNT", limit)
+            words = ("XREADGROUP", "GROUP", self.group, self.loader, "COUNT", limit)
             block_ms = round(1000 * min(block_s, MAX_BLOCK_S))
             block = ("BLOCK", block_ms) if block_ms > 0 else ()  # 0 would be for ever
             entries = _entries(await shard.server.command(*words, *block, "STREAMS", key, ">"))
@@ -255,12 +254,12 @@ class ItemStream:
         item = shorten(ascii(fields), 500)
         reason = "it is in the stream of items, but is none"
         await reject_items(self.frontier, RejectedItem(url="", field="", reason=reason, item=item))
-        await shard.unload([entry.decode()], name=GROUP, stored=0, updated=0)
+        await shard.unload([entry.decode()], name=self.group, stored=0, updated=0)
 
     async def _begin(self, shard: Shard) -> None:
         if shard.keys.shard in self._begun:
             return
-        await shard.group(name=GROUP)
+        await shard.group(name=self.group)
         self._begun.add(shard.keys.shard)
 
 
@@ -319,38 +318,6 @@ def _by_shard(frontier: Frontier, results: Sequence[Result]) -> list[tuple[Shard
     return [(frontier.shards[number], ids) for number, ids in places.items()]
 
 
-async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> None:
-    """Set where the items go. Raises ItemsElsewhere if they already go to another place.
-
-    Loaded items leave the stream, so with two sinks each would get a part that looks complete.
-
-    `moved_from`: the name of the place before its owner moved it.
-    """
-    instead = await check_sink(frontier, place, moved_from=moved_from)
-    held = await frontier.home.sink(place=place, instead=instead)
-    if held != place.encode():
-        raise ItemsElsewhere(frontier.job, held.decode("utf-8", "replace"), stored=0)
-
-
-async def check_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> str:
-    """Check without claiming. Returns the place that this one replaces; empty: none.
-
-    A place that has received nothing, and that no loader is about to use, may be replaced.
-    """
-    held, idle_s = await _find(frontier)
-    if held in ("", place, moved_from):
-        return held
-    stored = (await frontier.stats()).stored
-    if stored or idle_s < SILENCE_S or await _is_loading(frontier):
-        raise ItemsElsewhere(frontier.job, held, stored=stored)
-    return held
-
-
-async def find_sink(frontier: Frontier) -> str:
-    """Where the items go; empty: not decided yet."""
-    return (await _find(frontier))[0]
-
-
 async def oldest_item_at(frontier: Frontier) -> float | None:
     """When the item that has waited longest for a loader was found."""
     found = []
@@ -358,16 +325,3 @@ async def oldest_item_at(frontier: Frontier) -> float | None:
         for entry, _ in await shard.command("XRANGE", "items", "-", "+", "COUNT", 1):
             found.append(int(entry.partition(b"-")[0]) / 1000)
     return min(found, default=None)
-
-
-async def _find(frontier: Frontier) -> tuple[str, float]:
-    """The place, and how many seconds ago it was last claimed."""
-    place, at = await frontier.home.command("HMGET", "sink", "place", "at")
-    if not place:
-        return "", 0.0
-    claimed_at = int(at) / 1000 if at and at.isdigit() else 0.0
-    return place.decode("utf-8", "replace"), await frontier.server_time() - claimed_at
-
-
-async def _is_loading(frontier: Frontier) -> bool:
-    return any(beat.kind == "loader" for beat in await live_workers(frontier))

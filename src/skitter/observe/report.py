@@ -102,6 +102,7 @@ class Written(msgspec.Struct, frozen=True):
     rows: int | None = None  # of the job; None: unknown
     exit_code: int = 0
     store: str | None = None  # where the rows of a file are kept that is written at the end
+    lacks: str = ""  # what it does not have yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +147,13 @@ class Report:
     items_waiting: int  # items on the server that no loader has stored
     out: str  # the output, without a password
     store: str | None  # a database: the output is written from it at the end
+    also: list[Written]  # further outputs
     exit_code: int  # of `skitter run`
 
 
-def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = None) -> Report:
+def report_of(
+    result: CrawlResult, written: Written, *also: Written, max_dead: int | None = None
+) -> Report:
     stats, before = result.after, result.before
     visits = result.visits
     # A revisited page was already done, and does not count again; one of a round is done twice.
@@ -194,7 +198,10 @@ def report_of(result: CrawlResult, written: Written, *, max_dead: int | None = N
         items_waiting=stats.items,
         out=written.out,
         store=written.store,
-        exit_code=_exit_code(result, max_dead) or written.exit_code or _held_code(result),
+        also=list(also),
+        exit_code=_exit_code(result, max_dead)
+        or next((one.exit_code for one in (written, *also) if one.exit_code), 0)
+        or _held_code(result),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import types
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
     bare: str = ""  # the value of its flag without one; empty: it needs one
     repeats: bool = False  # words with spaces between them: its flag may be given more than once
+    some: bool = False  # of a list: at least one; a file may have a text, with commas and blanks
 
 
 def option(default: Any, help: str, **facts: Any) -> Any:
@@ -138,12 +140,23 @@ class Option:
         """Parse the text of a flag or variable. Raises BadOption, which calls it `name`."""
         if self._is_none(text):
             return None
+        kind = get_origin(self.type) or self.type
         try:
-            value = _PARSERS[get_origin(self.type) or self.type](text)
+            value = tuple(self._split(text)) if kind is tuple else _PARSERS[kind](text)
+            if self.declared.some and not value:
+                raise ValueError(text)
             self.check(value)
         except (ValueError, KeyError, BadOption):
             raise self.refuse(text, name or self.key, TEXTS.get(get_origin(self.type))) from None
         return value
+
+    def _split(self, text: str) -> Iterator[str]:
+        return filter(None, map(str.strip, text.split(self.between)))
+
+    @property
+    def between(self) -> str:
+        """What separates the values of a list in a text."""
+        return ", " if self.declared.some else ","
 
     def accept(self, value: Any, name: str) -> Any:
         """Convert a value from a file. Raises BadOption, which calls it `name`."""
@@ -153,6 +166,8 @@ class Option:
             value = _path(value)
         if self.declared.takes and type(value) is int:  # processes = 4
             value = str(value)
+        if self.declared.some and isinstance(value, str):
+            return self.parse(value, name)
         if get_origin(self.type) is tuple and isinstance(value, list):
             value = tuple(value)
         try:
@@ -242,7 +257,6 @@ _PARSERS: dict[Any, Any] = {
     str: str,
     Literal: str,
     Path: _path,
-    tuple: lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
     dict: _pairs,
 }
 

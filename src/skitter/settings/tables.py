@@ -179,12 +179,14 @@ class SessionPool(Table):
 class OutputOptions(Table):
     """Where items go."""
 
-    to: str | None = option(
-        None,
-        "Where items go: a file, by its suffix, or a DSN. Default: JOB.db (crawl: JOB.jsonl).",
+    to: tuple[str, ...] = option(
+        (),
+        "Where items go: a file, by its suffix, or a DSN; repeatable. Default: JOB.db (crawl: "
+        "JOB.jsonl).",
         flag="--out -o",
         variable="SKITTER_OUT",
         secret=True,
+        some=True,
     )
     only_changes: bool = option(
         False,
@@ -192,14 +194,14 @@ class OutputOptions(Table):
         flag="--only-changes",
     )
 
-    def place(self, default: str) -> str:
-        """The output of a crawl; `default`: without one."""
+    def places(self, default: str) -> tuple[str, ...]:
+        """The outputs of a crawl; `default`: without any."""
         if not self.only_changes:
-            return self.to or default
-        if self.to is None or not self.to.endswith(".jsonl"):
-            what = "a .jsonl file: with --only-changes, name one with --out"
-            raise BadOption("output.to", self.to, what)
-        return f"changes:{self.to}"
+            return self.to or (default,)
+        if len(self.to) != 1 or not self.to[0].endswith(".jsonl"):
+            what = "one .jsonl file: with --only-changes, name it with --out"
+            raise BadOption("output.to", ", ".join(self.to), what)
+        return (f"changes:{self.to[0]}",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ from skitter.sinks.base import (
     Stopped,
     Store,
 )
-from skitter.sinks.destination import Destination, open_sink
+from skitter.sinks.destination import Destination, main_first, open_sink
 from skitter.sinks.loader import ItemSource, LoadHooks, load
 
 __all__ = [
@@ -54,5 +54,6 @@ __all__ = [
     "Stopped",
     "Store",
     "load",
+    "main_first",
     "open_sink",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from skitter.errors import SkitterError
 from skitter.settings import check_job_name
 from skitter.sinks.base import Clearable, Prunable, Watching, open_on_thread
-from skitter.sinks.export import Target, check_folder, export, export_types, write_feed
+from skitter.sinks.export import BATCH, Target, check_folder, export, export_types, write_feed
 from skitter.sinks.files.ledger import Receipts
 from skitter.sinks.registry import find_type, is_local, load, open_database, open_store, place_of
 from skitter.trust import check_known, make_ours
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 
+    from skitter.model import Result
     from skitter.sinks.base import Sink
     from skitter.sinks.comparison import Noise
 
@@ -49,6 +50,17 @@ def store_of(job: str, directory: Path) -> Path:
     if store.exists():
         check_known(directory)
     return store
+
+
+def main_first(dsns: Iterable[str]) -> tuple[str, ...]:
+    """Outputs in the order in which they may be the main one: databases, files that are written
+    from one, and then those that cannot be read back."""
+    return tuple(sorted(dict.fromkeys(dsns), key=_rank))
+
+
+def _rank(dsn: str) -> int:
+    kind = find_type(dsn)
+    return 0 if kind.is_database else 2 if kind.live else 1
 
 
 def remove_store(job: str, directory: Path) -> Path | None:
@@ -93,6 +105,11 @@ class Destination:
         return place_of(self.store)
 
     @property
+    def can_be_read(self) -> bool:
+        """Whether its rows are in a database."""
+        return _rank(self.dsn) < 2
+
+    @property
     def is_missing(self) -> bool:
         """Whether its rows are in a file that does not exist."""
         return is_local(self.store) and not Path(self.place).exists()
@@ -134,6 +151,20 @@ class Destination:
                 if isinstance(sink.store, Clearable):
                     return await sink.run(sink.store.count)
         return None
+
+    async def read(self, *, with_files: bool = False) -> AsyncGenerator[list[Result]]:
+        """All rows, as parts of their visits: those of an earlier one that are still there count,
+        too. `with_files`: and what is known of downloaded files."""
+        opening = partial(open_database, self.store, job=self.job)
+        async with open_on_thread(opening) as source:
+            rows = partial(source.store.read, batch=BATCH)
+            for what in (rows, source.store.read_files)[: 1 + with_files]:
+                pages = what()
+                try:
+                    while (page := await source.run(next, pages, None)) is not None:
+                        yield [replace(one, is_part=True) for one in page.results]
+                finally:
+                    await source.run(pages.close)
 
     async def clear(self) -> int | None:
         """Remove the rows of the job, and return how many there were; None: that cannot be done

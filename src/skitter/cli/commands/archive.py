@@ -47,7 +47,7 @@ from skitter.observe.report import DATE_AND_TIME, moment, some
 from skitter.settings import JobOptions, resolve
 from skitter.settings.option import seconds_of
 from skitter.settings.sources import FLAGGED
-from skitter.sinks import BadSink, Destination
+from skitter.sinks import BadSink, Destination, main_first
 from skitter.sinks.registry import find_type
 from skitter.spider.files import as_yielded
 
@@ -280,8 +280,10 @@ class _Replay:
         job = self.job = self.job or plan.spider.name
         name = f"{job}{SUFFIX}"
         # Not the output of skitter.toml, which has the rows of the crawl.
-        place = out or self.given.get("output.to") or f"{name}.db"
-        plan, homeless = replayed(replace(plan, job=name, out=place), self.archive, job=job)
+        named = self.given.get("output.to") or (f"{name}.db",)
+        place, *also = [out] if out else main_first(named)
+        plan = replace(plan, job=name, out=place, also=tuple(also))
+        plan, homeless = replayed(plan, self.archive, job=job)
         if homeless:
             print_progress(f"{some(homeless, 'page')} had handlers that {target} does not have.")
         return plan

@@ -30,9 +30,9 @@ from skitter.frontier.control import (
     set_state,
 )
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import find_sink
 from skitter.frontier.jobs import create_job, new_job, open_job, purge_job
 from skitter.frontier.records.operators import NewAction
+from skitter.frontier.records.outputs import find_sink, further
 from skitter.frontier.records.preview import Effect, preview
 from skitter.frontier.sites.snapshots import HostFacts
 from skitter.frontier.transport.connection import Server
@@ -165,9 +165,9 @@ def purge(
     store = store if store and store.exists() else None
     rows = f", and the store {shown(str(store))}" if store else ""
 
-    async def work(server: Server) -> tuple[int, str]:
+    async def work(server: Server) -> tuple[int, list[str]]:
         frontier = await open_job(server, job, as_found=True)
-        place = await find_sink(frontier)
+        places = [await find_sink(frontier), *await further(frontier)]
         if not yes:
             confirm(f"Remove {job!r} with all its URLs and items{rows}?", what="this removes data")
 
@@ -175,13 +175,12 @@ def purge(
             if store:
                 remove_store(job, where.directory)
 
-        return await purge_job(frontier, meanwhile=remove_rows), place
+        return await purge_job(frontier, meanwhile=remove_rows), places
 
-    removed, place = on_server(where, work, action=NewAction(job, "purge"))
-    if place in ("", str(store)):
-        stay = " Files written from it stay, and no new crawl replaces them." * bool(store)
-    else:
-        stay = f" Its rows stay in {shown(place)}."
+    removed, places = on_server(where, work, action=NewAction(job, "purge"))
+    stay = " Files written from it stay, and no new crawl replaces them." * bool(store)
+    if kept := [shown(place) for place in places if place not in ("", str(store))]:
+        stay += f" Its rows stay in {' and '.join(kept)}."
     done = {"job": job, "removed_keys": removed, "removed_store": store and str(store)}
     answer(done, f"{job}: removed{rows}.{stay}", as_json=as_json)
 

@@ -244,6 +244,9 @@ def _output_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
         yield "changes", f"{report.items:,}" + f" added to {out}" * hints
     if report.store and hints:
         yield "store", f"{report.store}, which {out} is written from"
+    for one in report.also:
+        rows = "rows" if one.rows is None else some(one.rows, "row")
+        yield "also", f"{rows} in {one.out}" + f"; {one.lacks}" * bool(one.lacks)
 
 
 def _held(report: Report, *, hints: bool) -> str:

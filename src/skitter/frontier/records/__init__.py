@@ -11,6 +11,7 @@ health      What an operator should know about a job besides its numbers
 live        Items as they are found, for those who watch a job
 metrics     The metrics of a job on the server: sent in one round trip, read as a chart or a table
 operators   What operators leave on the server: tokens, actions, webhooks
+outputs     The outputs of a job: the main one and further ones, each a reader of its items
 own         Users' own metrics: until they are sent, and on the server
 preview     What changed options would do to pending URLs, before they are set
 runs        Runs: what was asked for, which agent has it, and what came of it

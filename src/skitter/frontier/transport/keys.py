@@ -125,7 +125,8 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "handled": KeySpec("hash", "of shard 0: what a handler did -> how often: lua/handled.lua"),
     "thresholds": KeySpec("string", "of shard 0: msgpack: when the quality of items is bad"),
-    "sink": KeySpec("hash", "of shard 0: where items go, and when that was claimed"),
+    "sink": KeySpec("hash", "of shard 0: the main output, and when that was claimed"),
+    "also": KeySpec("hash", "of shard 0: a further output -> filling, full or leaving"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "pages": KeySpec(
         "hash", "fingerprint of a page that is done -> its outcome; capped", family="part"

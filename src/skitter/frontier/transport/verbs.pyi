@@ -34,6 +34,7 @@ class Verbs:
         supervises: int,
         strict: bool = ...,
     ) -> int: ...
+    async def behind(self) -> list[Any]: ...
     async def bury(
         self,
         each: Sequence[tuple[Text, Text, Text, bytes, Text, int]],

@@ -14,10 +14,11 @@ from starlette.responses import Response, StreamingResponse
 
 from skitter.errors import SkitterError
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import RejectedItem, find_sink, item_page, read_rejected
+from skitter.frontier.items import RejectedItem, item_page, read_rejected
 from skitter.frontier.records.exposition import CONTENT_TYPE, exposition, presence
 from skitter.frontier.records.health import read_quality, thresholds
 from skitter.frontier.records.metrics import History, TableRow, read_table
+from skitter.frontier.records.outputs import find_sink
 from skitter.frontier.workers import LOG_PAGE, Event, last_log, read_log
 from skitter.observe.logs import loudness
 from skitter.observe.metrics import COUNTERS, TIMINGS, WEEK_S
@@ -122,14 +123,15 @@ async def _source(call: Call, frontier: Frontier) -> Destination | None:
     if not held:
         return None
     job, directory = frontier.job, call.site.server.directory or Path(".skitter")
-    ours = Destination(resolve(job=job).output.to or f"{job}.db", job, directory)
-    named = (dsn for name, dsn in os.environ.items() if name.startswith(OF_CELERY) and dsn)
-    for source in (ours, *(Destination(dsn, job, directory) for dsn in named)):
+    ours = resolve(job=job).output.to or (f"{job}.db",)
+    named = [dsn for name, dsn in os.environ.items() if name.startswith(OF_CELERY) and dsn]
+    sources = [Destination(dsn, job, directory) for dsn in (*ours, *named)]
+    for source in sources:
         if source.place == held:
             return source
     raise Refusal(
         409,
-        f"the items of job {job!r} go to {redact(held)}, but this server reads {ours.place}.",
+        f"the items of job {job!r} go to {redact(held)}, but this server reads {sources[0].place}.",
         hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
     )
 

@@ -7,6 +7,7 @@ with the rest when that comes. Both happen in one transaction with the table to 
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
@@ -26,12 +27,14 @@ from sqlalchemy import table as named_table
 from skitter.model import FILE_KEYS, files_in
 from skitter.sinks.columns import text_of
 from skitter.sinks.databases.shape import CATALOG
+from skitter.sinks.rows import FILE_TYPE, result_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
+    from skitter.model import Result
     from skitter.sinks.base import Row
 
 #: A file of a job, by its URL.
@@ -119,6 +122,14 @@ def fill_files(connection: Connection, table: str, job: str, rows: Iterable[Row]
     for fact in connection.execute(known.where(FILES.c.url.in_(list(named)))).mappings():
         for file in named[fact["url"]]:
             file.update({name: fact[name] for name in FILE_KEYS})
+
+
+def known_files(connection: Connection, table: str, job: str) -> Iterator[Result]:
+    """All of a job, as `note_files` takes them."""
+    known = select(FILES).where(FILES.c.table_name == table, FILES.c.job == job)
+    for number, fact in enumerate(connection.execute(known).mappings()):
+        item = {"_type": FILE_TYPE} | {name: fact[name] for name in (*FILE_KEYS, "page")}
+        yield result_of(f"file-{number}", "", datetime.fromisoformat(fact["at"]), item)
 
 
 def give_again(connection: Connection, job: str, ids: Sequence[str]) -> None:

@@ -41,6 +41,7 @@ from skitter.sinks.databases.attachments import (
     forget_files,
     give_again,
     has_other_file,
+    known_files,
     note_files,
     note_uses,
 )
@@ -193,6 +194,12 @@ class SqlTable:
             with closing(stream.execute(query)) as found:
                 for part in found.partitions():
                     yield Page(columns, [_result(row, fields) for row in part])
+
+    def read_files(self) -> Generator[Page]:
+        """What is known of files that the job has downloaded, as their workers told it."""
+        with self._reading() as (connection, _, _):
+            if inspect(connection).has_table("_skitter_downloads"):
+                yield Page({}, [*known_files(connection, self._table, self._job)])
 
     def page(self, after: str, limit: int) -> list[Result]:
         """The job's next rows, by id, after `after`."""
