@@ -8,7 +8,8 @@ from playwright.async_api import Locator, Page, expect
 from conftest import rude
 from dashboard.conftest import Desk, token_with
 from skitter.frontier.control import set_state
-from skitter.frontier.jobs import create_job
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, purge_job
 from skitter.frontier.transport.connection import Server
 from skitter.frontier.workers import log_lines
 from skitter.model import Completion, Failure, Request, State
@@ -210,6 +211,38 @@ async def test_a_hidden_tab_lets_go_and_a_session_that_is_over_leads_to_the_log_
     await page.evaluate(turn, arg=False)
 
     await expect(page.get_by_label("Token")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_contain_text("Your log-in is over")
+
+
+async def test_a_page_left_open_shows_the_next_job_of_that_name_and_nothing_of_the_last(
+    desk: Desk, redis: Server
+) -> None:
+    async def make(number: int) -> Frontier:
+        frontier = await create_job(redis, "nightly", options=rude())
+        await frontier.add([Request(f"http://a.test/{i}") for i in range(number)])
+        await log_lines(frontier, "w", [("info", f"job of {number} URLs", "")])
+        return frontier
+
+    frontier = await make(3)
+    page = await desk.open("#/jobs/nightly/pipeline")
+    pending, line = page.locator(".stage b[data-field=pending]"), page.locator(".log-line")
+    await expect(pending).to_have_text("3")
+    await expect(line).to_contain_text("job of 3 URLs")
+
+    await purge_job(frontier)
+    frontier = await make(4)
+    await expect(pending).to_have_text("4")
+    await expect(line).to_have_count(1)
+    await expect(line).to_contain_text("job of 4 URLs")
+
+    await purge_job(frontier)
+    banner = page.get_by_role("alert").filter(has_text="There is no such job")
+    await expect(banner).to_contain_text("The figures are those of")
+    await expect(page.locator("#content")).to_have_class("is-stale")
+    await make(5)
+    await expect(pending).to_have_text("5")
+    await expect(banner).to_be_hidden()
+    await expect(line).to_contain_text("job of 5 URLs")
 
 
 async def test_the_theme_is_chosen_and_kept(desk: Desk) -> None:

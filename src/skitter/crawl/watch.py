@@ -36,7 +36,7 @@ from skitter.frontier.workers import (
     living,
     machines_of,
     read_log,
-    read_wish,
+    read_wish_and_life,
     supervisors,
 )
 from skitter.model import State, Stats
@@ -57,6 +57,7 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     state: State
     status: str
     at: float
+    life: int = 0  # another number if the job was purged and made again
     remaining: int  # requests still to be fetched, as far as max_pages allows
     notes: Sequence[str] = ()  # warnings
     troubles: Sequence[Trouble] = ()  # why the job needs somebody, the worst first
@@ -130,9 +131,11 @@ class Watcher(msgspec.Struct):
         """`stats`: if the caller has just read them."""
         stats = stats or await frontier.stats()
         now, beats = await frontier.server_time(), await heartbeats(frontier)
+        wish, life = await read_wish_and_life(frontier)
         known = self._known.get(frontier.job)
-        if known is None:
-            known = self._known[frontier.job] = _Known(-math.inf if self.closely_at_once else now)
+        if known is None or known.life != life:
+            first = _Known(-math.inf if self.closely_at_once else now, life)
+            known = self._known[frontier.job] = first
         if now - known.closely_at > CLOSELY_EVERY_S:
             known.closely_at = now
             known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
@@ -145,7 +148,7 @@ class Watcher(msgspec.Struct):
             known.outputs = await backlogs(frontier)
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
-        workers, wish = living(beats, now), await read_wish(frontier)
+        workers = living(beats, now)
         began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
@@ -158,6 +161,7 @@ class Watcher(msgspec.Struct):
             **msgspec.structs.asdict(stats),
             status=stats.status,
             at=now,
+            life=life,
             remaining=left,
             notes=known.notes,
             troubles=find_troubles(sight, frontier.server.directory),
@@ -225,6 +229,7 @@ class _Known(msgspec.Struct):
     """What a watcher remembers about a job."""
 
     closely_at: float
+    life: int
     hosts: Survey = msgspec.field(default_factory=Survey)
     spent: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)

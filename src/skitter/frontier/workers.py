@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -310,11 +310,22 @@ async def set_wanted_workers(frontier: Frontier, wish: Wish) -> None:
 
 async def read_wish(frontier: Frontier) -> Wish | None:
     """None: not set, or not a number."""
-    fleet, alone = await frontier.home.command("HMGET", "control", "fleet", "workers")
-    if total := _number(fleet):
-        return Wish(total)
-    number = _number(alone)
-    return None if number is None else Wish(number, per_machine=number > 0)
+    wish, _ = await read_wish_and_life(frontier)
+    return wish
+
+
+#: `born` is counted up when clients must forget what they know of a job: by far less than this.
+LIFE: Final = 2**20
+
+
+async def read_wish_and_life(frontier: Frontier) -> tuple[Wish | None, int]:
+    """The workers that are wanted, and a number that another job of this name would not have."""
+    raw = await frontier.home.command("HMGET", "control", "fleet", "workers", "born")
+    total, number, born = _number(raw[0]), _number(raw[1]), raw[2] or b""
+    life = int(born) // LIFE if born.isdigit() and len(born) < 20 else 0
+    if total:
+        return Wish(total), life
+    return None if number is None else Wish(number, per_machine=number > 0), life
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:

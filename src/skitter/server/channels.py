@@ -93,6 +93,7 @@ class Channel:
     only: tuple[str, ...] = ()
     listeners: set[Listener] = field(default_factory=set)
     latest: bytes = b""  # the last overview
+    life: int = 0
     recent: deque[bytes] = field(default_factory=lambda: deque(maxlen=RECENT_LINES))
     last: str = ""  # id of the last log line sent
     away: bytes = b""  # the "away" message, while Redis is away
@@ -150,6 +151,9 @@ class Channel:
             return self._news("jobs", [without_processes(one) for one in looks if self._shows(one)])
         frontier = await open_job(self.watcher.server, self.job)
         look = await self.watcher.look_at(frontier)
+        if look.life != self.life:
+            self.life = look.life
+            self.recent.clear()  # of an earlier job of this name
         return self._news("overview", look) + await self._read_log(frontier, look.at)
 
     def _news(self, event: str, looks: Overview | list[Overview]) -> bytes:

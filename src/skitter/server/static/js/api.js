@@ -54,7 +54,10 @@ async function send(method, path, { body, query, signal } = {}) {
     });
     const said = await read(response);
     if (response.ok) return said;
-    if (response.status === 401 && path !== "api/login") store.set("me", null);
+    if (response.status === 401 && path !== "api/login") {
+        store.set("isOver", true);
+        store.set("me", null);
+    }
     throw new Refused({ title: `The server answered ${response.status}.`, ...said, status: response.status });
 }
 

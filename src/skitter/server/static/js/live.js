@@ -1,7 +1,7 @@
 /** Live events of one job, or of all. Browsers open about six connections to a server, so tabs share one: the tab that
  * holds the lock reads the stream and forwards it to the others. A hidden tab releases the lock. */
 
-import { address, get } from "./api.js";
+import { address, get, of } from "./api.js";
 import { store } from "./store.js";
 
 const EVENTS = ["overview", "log", "jobs", "gone", "away", "back", "tick"];
@@ -10,6 +10,8 @@ const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const GRACE_MS = 2000;
 /** The server sends something at least every 5 seconds, unless it hangs. */
 const SILENT_MS = 12000;
+/** How often to look at the clock: timers stand still while a laptop sleeps. */
+const LOOK_MS = 1000;
 
 export class Live {
     #job;
@@ -21,7 +23,8 @@ export class Live {
     #failures = 0;
     #retry = 0;
     #grace = 0;
-    #silence = 0;
+    #heardAt = 0;
+    #look = 0;
     #closed = new AbortController();
 
     /**
@@ -31,6 +34,7 @@ export class Live {
     constructor(job, tell) {
         this.#job = job;
         this.#tell = tell;
+        if (store.get("link") === "gone") store.set("link", "connecting"); // that was another job
         this.#channel = new BroadcastChannel(this.#name);
         this.#channel.onmessage = ({ data }) => this.#hear(data);
         document.addEventListener("visibilitychange", () => this.#turn(), { signal: this.#closed.signal });
@@ -74,11 +78,16 @@ export class Live {
         this.#waiting = null;
         clearTimeout(this.#retry);
         clearTimeout(this.#grace);
-        clearTimeout(this.#silence);
-        this.#source?.close();
-        this.#source = null;
+        this.#stop();
         this.#release?.();
         this.#release = null;
+        if (document.hidden && store.get("link") === "live") store.set("link", "connecting"); // until it is heard again
+    }
+
+    #stop() {
+        clearInterval(this.#look);
+        this.#source?.close();
+        this.#source = null;
     }
 
     #open() {
@@ -92,32 +101,57 @@ export class Live {
         for (const name of EVENTS) {
             source.addEventListener(name, (event) => this.#read(name, event));
         }
-        this.#listen();
+        this.#heardAt = Date.now();
+        this.#look = setInterval(() => this.#listen(), LOOK_MS);
     }
 
     /** A hanging server keeps its connections open: only silence gives it away. */
     #listen() {
-        clearTimeout(this.#silence);
-        this.#silence = setTimeout(() => {
-            this.#share("link", "lost");
-            this.#source?.close();
-            this.#open();
-        }, SILENT_MS);
+        if (Date.now() - this.#heardAt < SILENT_MS) return;
+        this.#share("link", "lost");
+        this.#stop();
+        this.#open();
     }
 
     /** The browser itself reconnects after a lost connection, but not after a refusal. */
     #failed(source) {
         this.#grace ||= setTimeout(() => this.#share("link", "lost"), GRACE_MS);
         if (source.readyState !== EventSource.CLOSED) return;
-        clearTimeout(this.#silence);
-        get("api/me").catch(() => {}); // leads to the log-in if the session has expired
+        this.#stop();
+        this.#askWhy();
+        this.#openLater();
+    }
+
+    /** Leads to the log-in if the session has expired. */
+    async #askWhy() {
+        try {
+            await get(this.#job ? of(this.#job) : "api/me");
+        } catch (error) {
+            if (error.status === 404) this.#miss();
+        }
+    }
+
+    /** There is no such job: it was purged, or has not started yet. */
+    #miss() {
+        clearTimeout(this.#grace);
+        this.#grace = 0;
+        this.#share("link", "gone");
+    }
+
+    #openLater() {
         const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
         this.#retry = setTimeout(() => this.#open(), wait);
     }
 
     #read(name, event) {
-        this.#listen();
+        this.#heardAt = Date.now();
         if (name === "tick") return;
+        if (name === "gone") {
+            this.#stop();
+            this.#miss();
+            this.#openLater();
+            return;
+        }
         if (name === "away" || name === "back") this.#share("link", name === "away" ? "away" : "live");
         else this.#share(name, parsed(event.data));
     }

@@ -8,15 +8,16 @@ import { Live } from "./live.js";
 import { empty } from "./page.js";
 import { PAGES } from "./pages.js";
 import { logInPage } from "./pages/login.js";
-import { go, here } from "./router.js";
+import { here } from "./router.js";
 import { Shell } from "./shell.js";
-import { store } from "./store.js";
+import { store, UNREAD } from "./store.js";
 import { applyTheme } from "./theme.js";
 import { listenForTips } from "./tip.js";
 import { icon } from "./icons.js";
 
 const app = document.querySelector("#app");
 const RETRY_MS = 2000;
+const JOBS_EVERY_MS = 60_000;
 let session = null; // aborts everything started for this log-in
 let live = null;
 let isLinkUsed = false;
@@ -66,6 +67,7 @@ async function logInByLink() {
 
 function begin() {
     session = new AbortController();
+    store.set("isOver", false);
     const { signal } = session;
     const shell = new Shell({ signal });
     app.replaceChildren(shell.element);
@@ -73,6 +75,8 @@ function begin() {
     addEventListener("hashchange", show, { signal });
     show();
     store.follow("link", (link) => link === "live" && catchUp(), { signal });
+    const look = setInterval(loadJobs, JOBS_EVERY_MS); // also in the background: the title counts them
+    signal.addEventListener("abort", () => clearInterval(look));
 }
 
 function end() {
@@ -83,7 +87,8 @@ function end() {
     live = null;
     store.set("job", null);
     store.set("overview", null);
-    app.replaceChildren(logInPage());
+    store.set("jobs", UNREAD);
+    app.replaceChildren(logInPage({ isOver: store.get("isOver") }));
 }
 
 async function showPlace(shell) {
@@ -116,10 +121,17 @@ function openJob(job) {
 }
 
 function hear(event, data) {
-    if (event === "overview" && data.job === store.get("job")) store.set("overview", asSteered(data));
+    if (event === "overview") take(asSteered(data));
     else if (event === "jobs") store.set("jobs", data.rows ?? data);
-    else if (event === "gone") go(null, "jobs");
     else if (event === "log") dispatchEvent(new CustomEvent("log", { detail: data }));
+}
+
+/** A job that was purged and made again is another one: its page begins anew. */
+function take(overview) {
+    if (overview.job !== store.get("job")) return;
+    const before = store.get("overview");
+    store.set("overview", overview);
+    if (before && before.life !== overview.life) dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 /** Read the current state, which the stream does not repeat. */
@@ -127,12 +139,12 @@ async function catchUp() {
     const job = store.get("job");
     loadJobs();
     dispatchEvent(new CustomEvent("catch-up"));
-    if (!job) return;
     try {
-        const overview = await get(of(job));
-        if (job === store.get("job")) store.set("overview", overview);
-    } catch (error) {
-        if (error.status === 404) go(null, "jobs");
+        const [me, overview] = await Promise.all([get("api/me"), job ? get(of(job)) : null]);
+        if (me.version !== (store.get("me") ?? me).version) location.reload(); // the server was upgraded
+        if (overview) take(overview);
+    } catch {
+        // The banner says so.
     }
 }
 

@@ -70,7 +70,8 @@ export class Page extends HTMLElement {
 }
 
 function isAway(error) {
-    return error instanceof Unreachable || error.status === 503;
+    const isGone = error.status === 404 && store.get("link") === "gone";
+    return isGone || error instanceof Unreachable || error.status === 503;
 }
 
 /** An empty state: why there is nothing to show, and what to do next. */

@@ -3,7 +3,7 @@
 import { jobActions } from "./actions.js";
 import { post } from "./api.js";
 import { h, set, setText } from "./dom.js";
-import { clock, compact } from "./format.js";
+import { compact, moment } from "./format.js";
 import { icon, mark } from "./icons.js";
 import { PAGE_KEYS, showKeys } from "./keys.js";
 import { showState, showTrouble, statePill } from "./parts/pill.js";
@@ -24,6 +24,12 @@ const LINKS = {
     live: "Live",
     lost: "The server does not answer",
     away: "Redis does not answer",
+    gone: "There is no such job",
+};
+const WHY = {
+    lost: "The server does not answer.",
+    away: "The server runs, but Redis does not answer.",
+    gone: "There is no such job: it was purged, or has not started yet.",
 };
 
 export class Shell {
@@ -186,7 +192,7 @@ export class Shell {
 
     /** The title counts the jobs that need somebody: it is seen in a tab of the background, too. */
     #showTitle() {
-        const { job, troubles = [] } = store.get("overview") ?? {};
+        const { job, troubles = [] } = (!document.hidden && store.get("overview")) || {};
         const others = store.get("jobs").filter((one) => one.job !== job && one.troubles?.length);
         const number = others.length + (troubles.length ? 1 : 0);
         document.title = number ? `(${number}!) ${this.#title}` : this.#title;
@@ -211,22 +217,19 @@ export class Shell {
     #showLink(link) {
         this.#link.dataset.link = link;
         setText(this.#link.firstChild, LINKS[link]);
-        const isOld = link === "lost" || link === "away";
-        for (const part of [this.#head, this.#content]) part.classList.toggle("is-stale", isOld);
-        if (isOld === !this.#banner.hidden) return;
-        this.#banner.hidden = !isOld;
-        const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";
-        this.#banner.replaceChildren(
-            h("strong", {}, why),
-            h("span", {}, `${shownIs()} Retrying.`),
-        );
+        const why = WHY[link];
+        for (const part of [this.#head, this.#content]) part.classList.toggle("is-stale", Boolean(why));
+        this.#banner.hidden = !why;
+        if (!why) return;
+        const next = link === "gone" ? "It is shown as soon as it starts." : "Retrying.";
+        this.#banner.replaceChildren(h("strong", {}, why), h("span", {}, `${shownIs()} ${next}`));
     }
 }
 
 /** Says how old the figures are, if there are any. */
 function shownIs() {
-    const at = store.get("overview")?.at;
-    return at ? `The figures are those of ${clock(at)}.` : "";
+    const at = (store.get("overview") ?? store.get("jobs")[0])?.at;
+    return at ? `The figures are those of ${moment(at)}.` : "";
 }
 
 async function logOut() {

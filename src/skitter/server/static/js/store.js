@@ -3,10 +3,12 @@
 /**
  * @typedef {object} Known
  * @property {{name: string, scopes: string[], csrf: string, server: string, version: string} | null} me
- * @property {object[]} jobs overviews of all jobs, without workers
+ * @property {boolean} isOver the server ended the session
+ * @property {object[]} jobs overviews of all jobs, without workers; UNREAD before they are known
  * @property {string | null} job the job on screen
  * @property {object | null} overview of that job
- * @property {"connecting" | "live" | "lost" | "away"} link to the server; away: its Redis does not answer
+ * @property {"connecting" | "live" | "lost" | "away" | "gone"} link to the server; away: its Redis does not answer;
+ *   gone: there is no such job
  */
 
 export class Store {
@@ -38,7 +40,8 @@ export class Store {
     }
 }
 
-export const store = new Store({ me: null, jobs: [], job: null, overview: null, link: "connecting" });
+export const UNREAD = [];
+export const store = new Store({ me: null, isOver: false, jobs: UNREAD, job: null, overview: null, link: "connecting" });
 
 /** Whether the user's token has a scope: `operate` implies the others. */
 export function may(scope) {

@@ -8,6 +8,7 @@ import { jobPill } from "../parts/pill.js";
 import { ReadyNote } from "../parts/ready.js";
 import { counted, DataTable } from "../parts/table.js";
 import { go, linkTo, remember } from "../router.js";
+import { store, UNREAD } from "../store.js";
 
 const FIRST = 50;
 
@@ -69,7 +70,7 @@ export class JobsPage extends Page {
         const found = this.#jobs.filter((job) => `${job.job} ${stateOf(job)}`.toLowerCase().includes(wanted));
         const shown = found.slice(0, this.#limit);
         this.#table.show(shown);
-        this.#none.hidden = this.#jobs.length > 0;
+        this.#none.hidden = this.#jobs.length > 0 || store.get("jobs") === UNREAD;
         this.#bar.hidden = this.#table.element.hidden = !this.#jobs.length;
         this.#foot.hidden = shown.length === this.#jobs.length;
         this.#foot.lastChild.hidden = shown.length === found.length;

@@ -5,7 +5,10 @@ import { h, setText } from "../dom.js";
 import { mark } from "../icons.js";
 import { store } from "../store.js";
 
-export function logInPage({ isLinkUsed = false } = {}) {
+const USED = "This link works once, and was used or is too old. Log in with a token.";
+const OVER = "Your log-in is over: it is too old, or its token was revoked or has expired.";
+
+export function logInPage({ isLinkUsed = false, isOver = false } = {}) {
     const token = h("input", {
         id: "token",
         type: "password",
@@ -14,8 +17,8 @@ export function logInPage({ isLinkUsed = false } = {}) {
         required: true,
         "aria-describedby": "token-error",
     });
-    const used = "This link works once, and was used or is too old. Log in with a token.";
-    const wrong = h("p", { id: "token-error", class: "error small", role: "alert" }, isLinkUsed && used);
+    const why = isLinkUsed ? USED : isOver && OVER;
+    const wrong = h("p", { id: "token-error", class: "error small", role: "alert" }, why);
     const button = h("button", { class: "primary" }, "Log in");
     const form = h(
         "form",
