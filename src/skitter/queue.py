@@ -26,6 +26,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
+from skitter.engine.leases import InHand
 from skitter.errors import (
     BadOption,
     LeaseLost,
@@ -98,6 +99,7 @@ class URLQueue:
         check_number("ahead", ahead, low=0, high=10_000, whole=True)
         self._ahead = ahead
         self._ready: deque[Lease] = deque()  # leased, not yet popped
+        self._in_hand = InHand(self._ready, lease_s)
         self._leased_at = 0.0
         self._done: deque[Sealed] = deque()  # completed, not yet sent
         self._lost: list[Lease] = []
@@ -185,7 +187,7 @@ class URLQueue:
             self._take(limit)
         elif time.monotonic() - self._leased_at > self._lease_s / 3:
             self._keep_ready()
-        return list(islice(_popped(self._ready), limit))
+        return self._hand_out(limit)
 
     def flush(self) -> list[Lease]:
         """Send the completions that are waiting (`ahead`). Returns the tasks that were no longer
@@ -198,10 +200,11 @@ class URLQueue:
         """Renew the lease. Raises LeaseLost if it is no longer ours."""
         _check_task(task)
         self._expect(task, self._run(self._opened.extend([task], ttl_s=self._lease_s)))
+        self._in_hand.add([task])
 
     def complete(self, task: Lease, result: Any = None, *, links: Iterable[str] = ()) -> None:
         """Finish it, with its result and the links it led to. LeaseLost: nothing was changed."""
-        _check_task(task)
+        self._ends(task)
         about = {"depth": task.request.depth + 1, "parent": task.url}
         found = [_as_request(url, **about) for url in _several(links)]
         completion = Completion(lease=task, items=() if result is None else (result,), links=found)
@@ -218,7 +221,7 @@ class URLQueue:
         It is retried with backoff, at a lower priority, until max_retries; `retry=False` gives up
         at once. Raises LeaseLost.
         """
-        _check_task(task)
+        self._ends(task)
         if not isinstance(error, str | BaseException):
             raise BadOption("error", error, "text or an exception: it is what `dead` shows")
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
@@ -228,7 +231,7 @@ class URLQueue:
 
     def release(self, task: Lease, *, after_s: float = 0.0) -> None:
         """Return it to the queue for others. Raises LeaseLost."""
-        _check_task(task)
+        self._ends(task)
         self._expect(task, self._run(self._opened.release([task], after_s=after_s)))
 
     def stats(self) -> Stats:
@@ -284,7 +287,8 @@ class URLQueue:
 
         async def turn(frontier: Frontier) -> list[Lease]:
             await self._send_done(frontier)
-            lease = partial(frontier.lease, limit + self._ahead, ttl_s=self._lease_s)
+            terms: Any = {"ttl_s": self._lease_s, "in_company": True}
+            lease = partial(frontier.lease, limit + self._ahead, **terms)
             leases = (await lease()).leases
             if not leases and await take_feed(frontier):
                 leases = (await lease()).leases
@@ -292,6 +296,18 @@ class URLQueue:
 
         self._leased_at = time.monotonic()
         self._ready.extend(self._run(turn(self._opened)))
+
+    def _hand_out(self, limit: int) -> list[Lease]:
+        """What may kill this process goes out alone: else it would not be known what did."""
+        taken, suspect = self._in_hand.take(limit, self._opened)
+        if suspect is None:
+            return taken
+        self._run(self._send_done(self._opened))
+        return self._run(self._in_hand.isolate(suspect, self._opened))
+
+    def _ends(self, task: Lease) -> None:
+        _check_task(task)
+        self._in_hand.end(task)
 
     def _keep_ready(self) -> None:
         """They have waited for long: renew those that are still ours."""

@@ -121,7 +121,7 @@ def test_a_page_that_kills_its_process_is_dead_in_the_end_and_takes_nobody_along
             break
 
     [(url, reason)] = cluster.dead().items()
-    assert (url[-4:], reason) == ("?bad", "its worker vanished 3 times")
+    assert (url[-4:], reason) == ("?bad", "its worker vanished 4 times")
     assert len(cluster.items()) == 12
     cluster.assert_accounted_for()
 

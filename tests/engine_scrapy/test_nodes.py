@@ -14,9 +14,11 @@ from bookshop import expected_items, fetched_twice, trespasses
 from engine_scrapy.conftest import Shop
 from shops import silenced
 from skitter.archive.index import Archive
+from skitter.engine.leases import reclaim
 from skitter.errors import JobMissing
+from skitter.frontier.control import change_options
 from skitter.frontier.records.metrics import read_history
-from skitter.frontier.workers import live_workers
+from skitter.frontier.workers import heartbeats, live_workers
 from skitter.model import State
 
 pytestmark = pytest.mark.timeout(300)
@@ -126,6 +128,25 @@ def test_what_a_killed_node_held_is_taken_over_at_once_on_the_same_machine(
     assert heir.finish() == "finished"
     assert "from a node that died" in heir.log
     cluster.assert_complete()
+
+
+@pytest.mark.chaos
+def test_no_page_is_blamed_for_the_death_of_a_node_that_had_several(open_shop, make_cluster, until):
+    shop = open_shop(latency_s=0.2)
+    cluster = make_cluster(shop)
+    victim = cluster.start(SKITTER_LEASE_S=3600, CONCURRENT_REQUESTS=4)
+    until(lambda: len(cluster.items()) > 5)
+    with silenced(shop.url):
+        until(lambda: cluster.stats().leased > 3)
+        cluster.kill_at_work(victim)
+
+    async def take_back_strictly(frontier):
+        await change_options(frontier, {"max_losses": 1})
+        return await reclaim(frontier, await heartbeats(frontier))
+
+    [(_, number)] = cluster.ask(take_back_strictly)
+    assert number > 3
+    assert not [why for why in cluster.dead().values() if "vanished" in why]
 
 
 @pytest.mark.chaos

@@ -39,6 +39,8 @@ from skitter.errors import (
     UsageError,
 )
 from skitter.frontier.audit.why import why
+from skitter.frontier.dead import dead_letters
+from skitter.model import DeadLetter, Lease
 
 QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))
 
@@ -593,3 +595,35 @@ def test_turns_at_a_host_are_shared_with_what_is_popped(job, server_url):
         assert queue.turn("https://b.example/") < 0.2
         queue.push("https://a.example/page")
         assert queue.pop() is None, "the host has just been asked"
+
+
+def test_a_death_in_company_blames_nobody_and_a_suspect_is_handed_out_alone(job, server_url):
+    """With one loss, each of the three was a dead letter."""
+    strict = JobOptions(politeness=QUICK.politeness, retries=Retries(max_losses=1))
+
+    def pop_some(queue: URLQueue) -> list[Lease]:
+        while not (leases := queue.pop_many(3)):
+            pass
+        return leases
+
+    with URLQueue(job, redis=server_url, options=strict, lease_s=0.01) as dying:
+        dying.push_many(f"https://a.test/{n}" for n in range(3))
+        assert len(pop_some(dying)) == 3
+        with URLQueue(job, redis=server_url) as heir:
+            for _ in range(2):
+                [task] = pop_some(heir)
+                assert heir.pop() is None
+                heir.complete(task)
+            assert (heir.stats().done, heir.stats().lost, heir.stats().dead) == (2, 3, 0)
+
+            heir.release(*pop_some(heir))
+            [killer] = pop_some(dying)  # and it dies of it
+            while not heir.stats().dead:
+                assert heir.pop() is None
+            [letter] = asyncio.run(letters_of(job, server_url))
+            assert (letter.url, letter.reason) == (killer.url, "its worker vanished 2 times")
+
+
+async def letters_of(job: str, server_url: str) -> list[DeadLetter]:
+    async with open_frontier(job, redis=server_url) as frontier:
+        return [one async for one in dead_letters(frontier)]

@@ -165,8 +165,8 @@ class Crawl:
                 await asyncio.sleep(0.1)
 
     async def revive_lost(self) -> int:
-        """Pages of Scrapy nodes are dead when three of them were killed. That is meant for pages
-        that kill, and these did not: an operator would bring them back."""
+        """A page is dead if it was alone in two Scrapy nodes that were killed. That is meant for
+        pages that kill, and these did not: an operator would bring them back."""
         async with connect(self.wire.url) as server:
             frontier = await open_job(server, "storm")
             lost = Filter(reason="its worker vanished")

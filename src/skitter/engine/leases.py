@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.frontier.frontier import IN_COMPANY
 from skitter.frontier.sites.learned import free_handled, hold_unhandled
 from skitter.frontier.workers import live_workers, take_back
 from skitter.model import Ended, Failure
 from skitter.observe.report import some
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterable, Sequence
 
     from skitter.frontier.frontier import Frontier
@@ -36,6 +38,52 @@ def is_suspect(lease: Lease, frontier: Frontier) -> bool:
     """Whether it is on its last chance and may be what kills workers: lua/lib/take.lua hands it
     out alone, and it must run alone."""
     return 0 < lease.losses >= frontier.options.retries.max_losses - 1
+
+
+def must_wait(lease: Lease, frontier: Frontier) -> bool:
+    """Whether it is a suspect that the server does not know to be alone yet."""
+    return lease.token.endswith(IN_COMPANY) and is_suspect(lease, frontier)
+
+
+@dataclass(slots=True)
+class InHand:
+    """What a program with a loop of its own has taken and not ended. A suspect is handed out when
+    there is nothing else, and nothing else with it."""
+
+    ready: deque[Lease]  # not handed out yet
+    lease_s: float
+    _until: dict[str, float] = field(default_factory=dict)  # by fingerprint: when the lease ends
+    _alone: str = ""
+
+    def take(self, limit: int, frontier: Frontier) -> tuple[list[Lease], Lease | None]:
+        """Up to `limit`, or the suspect whose turn it is. Other threads may do the same."""
+        now = time.monotonic()
+        taken: list[Lease] = []
+        suspects: list[Lease] = []
+        with suppress(IndexError):
+            while len(taken) < limit and self._until.get(self._alone, 0.0) < now:
+                lease = self.ready.popleft()
+                (suspects if must_wait(lease, frontier) else taken).append(lease)
+        is_next = not taken and all(until < now for until in list(self._until.values()))
+        suspect = suspects.pop() if suspects and is_next else None
+        self.ready.extend(suspects)
+        self.add(taken)
+        return taken, suspect
+
+    async def isolate(self, suspect: Lease, frontier: Frontier) -> list[Lease]:
+        alone = await frontier.isolate(suspect, ttl_s=self.lease_s)
+        if alone is None:
+            return []
+        self._alone = alone.fingerprint
+        self.add([alone])
+        return [alone]
+
+    def add(self, leases: Iterable[Lease]) -> None:
+        until = time.monotonic() + self.lease_s
+        self._until.update((lease.fingerprint, until) for lease in leases)
+
+    def end(self, lease: Lease) -> None:
+        self._until.pop(lease.fingerprint, None)
 
 
 async def extend(frontier: Frontier, leases: Sequence[Lease], *, ttl_s: float) -> list[Lease]:

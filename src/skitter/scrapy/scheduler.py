@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, signals
 from twisted.internet.defer import Deferred
 
-from skitter.engine.leases import is_suspect
+from skitter.engine.leases import is_suspect, must_wait
 from skitter.engine.verdict import Policy
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.requests import Offer, offer
@@ -206,6 +206,8 @@ class Scheduler:
         while ready:
             if (self._is_alone(ready[0]) or self._alone()) and self.mailbox.is_working:
                 return None  # a page that may kill the process runs alone
+            if must_wait(ready[0], self.node.frontier):
+                return None  # until the server knows
             lease = ready.popleft()
             self.mailbox.version += 1
             self.mailbox.begun += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from skitter.engine.leases import exclude, is_suspect
+from skitter.engine.leases import exclude, is_suspect, must_wait
 from skitter.errors import SkitterError
 from skitter.frontier.feed import Messages, has_messages, take_batch
 from skitter.frontier.records.drivers import signs_of_work
@@ -75,6 +75,7 @@ class Prefetch:
     async def take(self) -> tuple[bool, float]:
         """Whether to wake the engine, and how long to rest if nothing happens."""
         if any(is_suspect(lease, self.frontier) for lease in self.mailbox.ready.copy()):
+            await self._isolate()
             return True, IDLE_S  # it runs alone, once everything else is sent
         room = self.room()
         if room < 1 or (room < self.options.concurrency // 4 and self.mailbox.held):
@@ -83,7 +84,7 @@ class Prefetch:
         signs = await self._read_signs()
         if signs is not None and signs == self._signs and time.monotonic() < self._look_at:
             return self._note_idle(version), self._rest_s(IDLE_S)
-        leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
+        leased = await self.frontier.lease(room, ttl_s=self.options.lease_s, in_company=True)
         self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
@@ -102,6 +103,20 @@ class Prefetch:
         self._signs, self._look_at = signs if nothing else None, time.monotonic() + SURE_S
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
         return news, self._rest_s(min(IDLE_S, again_in_s))
+
+    async def _isolate(self) -> None:
+        """Tell the server that the next one runs alone. Until then, the engine leaves it where it
+        is."""
+        ready = self.mailbox.ready
+        if self.mailbox.is_working or not ready or not must_wait(first := ready[0], self.frontier):
+            return
+        alone = await self.frontier.isolate(first, ttl_s=self.options.lease_s)
+        if not ready or ready[0] is not first:  # the chore that extends leases met its new token
+            ready.extendleft([alone] if alone else [])
+        elif alone:
+            ready[0] = alone
+        else:
+            ready.popleft()
 
     def _rest_s(self, usual_s: float) -> float:
         return pause_s(usual_s, self.mailbox.idle_s, longest_s=LONGEST_S)
