@@ -139,8 +139,11 @@ class Archive:
         has_kept = any(one.job == job for visits in found.values() for one in visits)
         return replace(self, _pages=found) if has_kept else self
 
+    def by_page(self) -> Iterator[list[Kept]]:
+        """All responses, those of a page together, the oldest first."""
+        return iter(self._pages.values())
+
     def responses(self) -> Iterator[Kept]:
-        """All of them."""
         return chain.from_iterable(self._pages.values())
 
     def visits(self, request: Request) -> list[Kept]:

@@ -71,7 +71,8 @@ def list_pages(
     """List the kept pages: the newest response of each."""
     archive = Archive.open(folder)
     warn_of_damage(archive)
-    pages = [kept for kept in archive if match in kept.url]
+    found = [visits for visits in archive.by_page() if match in visits[-1].url]
+    pages = [visits[-1] for visits in found]
     if as_json:
         for kept in pages:
             emit_line(kept)
@@ -81,10 +82,9 @@ def list_pages(
         return
     rows = [[_when(one), one.status, one.size, one.url] for one in islice(pages, limit)]
     grid(["kept", "status", "bytes", "URL"], rows)
-    jobs = Counter(one.job or "other tools" for one in pages)
+    jobs = Counter(job or "other tools" for visits in found for job in {one.job for one in visits})
     by_job = ", ".join(f"{name} {count:,}" for name, count in sorted(jobs.items()))
-    files = [one.stat().st_size for one in folder.glob("*.warc*")]
-    size_mb = sum(files) / 1e6
+    size_mb = sum(one.stat().st_size for one in folder.glob("*.warc*")) / 1e6
     more = f" --limit {len(pages)} shows all." if len(pages) > limit else ""
     say(f"{some(len(pages), 'page')} ({by_job}) in {size_mb:,.1f} MB.{more}")
 
