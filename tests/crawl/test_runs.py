@@ -16,7 +16,10 @@ import pytest
 
 from crawl.conftest import Machine, kill
 from skitter.app import open_server
+from skitter.frontier.frontier import Frontier
 from skitter.frontier.records.runs import Runs, Spec, new_id
+from skitter.frontier.transport.keys import JOBS
+from skitter.frontier.workers import live_workers
 from skitter.settings import Settings
 from waiting import until
 
@@ -109,7 +112,7 @@ def test_a_run_whose_process_is_killed_and_whose_agent_is_stopped_goes_on_elsewh
         first.send_signal(signal.SIGINT)
         assert first.wait() == 0
         [run] = runs(machine)
-        assert (run["state"], run["lost"]) == ("waiting", 2)
+        assert (run["state"], run["lost"]) == ("waiting", 1)
     second = agent(machine, "--name", "second")
     run = until(lambda: runs(machine)[0]["ended_at"] and runs(machine)[0])
     assert (run["id"], run["state"], run["agent"]) == (identity, "finished", "second")
@@ -139,7 +142,12 @@ def test_a_run_is_stopped_and_its_report_says_so(machine):
 def test_a_scheduled_round_is_a_run_of_an_agent(machine):
     one_page = SHOP.replace("article.book", "nothing")
     (machine.folder / "spiders" / "shop.py").write_text(one_page)
+    other = one_page.replace('"shop"', '"other"').replace("def shop", "def other")
+    (machine.folder / "spiders" / "other.py").write_text(other)
     assert machine.call("run", "spiders/shop.py", "--workers", "1").returncode == 0
+    machine.ask(_spoil, "shop")
+    loader = machine.start("load", "shop", "--to", "shop.db")
+    until(lambda: [one.kind for one in machine.ask(live_workers, "shop")] == ["loader"])
     machine.call("schedule", "add", "shop", "--every", "1s")
     started = agent(machine)
     until(lambda: any(run["state"] == "finished" for run in runs(machine)))
@@ -147,7 +155,13 @@ def test_a_scheduled_round_is_a_run_of_an_agent(machine):
     first = next(run for run in reversed(runs(machine)) if run["state"] == "finished")
     assert (first["by"], first["report"]["pages_now"]) == ("schedule", 1)
     started.terminate()
-    assert started.wait() == 0
+    loader.terminate()
+    assert (started.wait(), loader.wait()) == (0, 0)
+
+
+async def _spoil(frontier: Frontier) -> None:
+    """There is a job of a newer release, too."""
+    await frontier.server.command("HSET", JOBS, "other", '{"format": 99}')
 
 
 MANY = """

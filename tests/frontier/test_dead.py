@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.crawl.redo import Redo
 from skitter.errors import BadOption
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
 from skitter.frontier.dead import Filter, dead_letters, drop, find_dead, forget, revive
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import RejectedFrom, read_rejected, reject_items
+from skitter.frontier.records.failed import FailedPage, FailedPages, failed_pages
 from skitter.model import Added, Completion, Failure, Request
 from skitter.settings import Bloom, JobOptions, Layout, Visits
 
@@ -146,3 +149,34 @@ async def test_a_page_that_is_to_be_visited_again_is_forgotten_with_that(make_fr
 
     assert (await frontier.stats()).seen == 0
     assert (await audit(frontier)).problems == set()
+
+
+async def test_only_items_whose_pages_are_handled_again_are_no_longer_rejected(frontier):
+    kept, gone = (Request(url=f"https://a.test/{name}") for name in ("kept", "gone"))
+    await frontier.add([kept, gone])
+    while leases := (await frontier.lease(10)).leases:
+        await frontier.complete([Completion(lease=one) for one in leases])
+    for page in (kept, gone):
+        item = RejectedFrom(url=page.url, field="price", reason="no", item={}, request=page)
+        await reject_items(frontier, item)
+    assert await forget(frontier, [gone]) == [True]
+    for fetched in (1, 0):  # the second time, nothing of it is left to do
+        did = await Redo(frontier, None, None, Filter(), rejected=True).mark()
+        assert (did.fetched, did.left) == (fetched, 1)
+        assert [one.url for one in await read_rejected(frontier, 9)] == [gone.url]
+
+
+async def test_pages_that_were_forgotten_half_way_leave_room_for_others(frontier):
+    async def keep(*numbers: int) -> list[str]:
+        pages = FailedPages(most=2, max_mb=1)
+        for n in numbers:
+            page = FailedPage(
+                fingerprint=f"{n}", url=f"u{n}", reason="no", at=n, status=500, headers=[], body=b""
+            )
+            pages.add(page)
+        await pages.send(frontier)
+        return [one.url for one in await failed_pages(frontier)]
+
+    assert await keep(1, 2) == await keep(3) == ["u1", "u2"]
+    await frontier.home.command("HDEL", "failed", "1")  # killed before the next command
+    assert await keep(4) == await keep(5) == ["u2", "u4"]

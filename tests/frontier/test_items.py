@@ -11,6 +11,7 @@ from skitter.frontier.items import (
     reject_items,
     remove_items,
 )
+from skitter.frontier.records.schedule import offer_round
 from skitter.frontier.transport.messages import encode
 from skitter.model import Completion, Request
 from skitter.settings import Layout
@@ -175,3 +176,28 @@ async def test_what_others_wrote_among_the_rejected_is_left_out(frontier):
     await frontier.home.command("XADD", "rejected", "*", "other", "x")
 
     assert [one.url for one in await read_rejected(frontier, 100)] == ["u"]
+
+
+async def test_what_a_round_finds_on_hosts_of_other_shards_is_later_than_the_first_crawl(
+    make_frontier,
+):
+    from conftest import rude
+
+    frontier = await make_frontier(rude(), Layout(shards=4))
+    start, loader = Request(url="https://start.test/"), ItemStream(frontier, "one")
+    hosts = [Request(url=f"https://h{n}.test/") for n in range(8)]
+    await frontier.add([start])
+    [lease] = (await frontier.lease(1)).leases
+    await frontier.complete([Completion(lease=lease, items=["first"])])
+    await offer_round(frontier, [start], due_ms=1)
+    [lease] = (await frontier.lease(1)).leases
+    await frontier.complete([Completion(lease=lease, links=hosts)])
+    while leases := (await frontier.lease(20)).leases:
+        await frontier.complete([Completion(lease=one, items=["later"]) for one in leases])
+
+    found = []
+    while (await frontier.stats()).items:
+        found += (results := await loader.read(100, wait_s=0))
+        await loader.acknowledge(results)
+    assert len(found) == 9
+    assert all(one.is_later for one in found if one.item == "later")

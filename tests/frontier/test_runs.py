@@ -243,3 +243,35 @@ async def test_a_run_is_given_no_more_than_its_process_can_be_told(runs):
     for wrong in (0, -1, 1e300):
         with pytest.raises(BadOption):
             await started(runs, max_time_s=wrong)
+
+
+async def test_a_run_outlives_any_number_of_agents_that_are_stopped(runs, clock):
+    identity = await started(runs)
+    for _ in range(2 * MOST_LOST):
+        lease = await runs.take("a1", BOOKS)
+        assert await runs.end(lease, back=True, blamed=False)
+        clock.advance(1)
+    run = await runs.get(identity)
+    assert (run.state, run.lost) == ("waiting", 0)
+
+
+async def test_what_others_wrote_into_the_records_holds_up_no_run(runs, clock):
+    found = []
+    for job in ("", "", "shop", "shop"):
+        found.append(await started(runs, job=job))
+        clock.advance(1)
+    [junk, odd, lane, sound], keys = found, runs.shard.keys
+    await runs.shard.server.command("DEL", keys.key("run", junk))
+    await runs.shard.server.command("SET", keys.key("run", junk), "x")
+    words = ("lost", "x", "spec", b"\xff", "started_ms", "-", "done_before", "1e9")
+    await runs.shard.server.command("HSET", keys.key("run", odd), *words)
+    first = await runs.take("a1", BOOKS)
+    assert (first.id, first.spec.spider, first.lost, first.done_before) == (odd, "", 0, 0)
+    assert (await runs.take("a1", BOOKS)).id == lane
+    await runs.shard.server.command("DEL", keys.key("run", lane))
+    clock.advance(LEASE_S + 1)
+    assert (await runs.take("a1", BOOKS)).id == sound
+    clock.advance(1)
+    again = await runs.take("a1", BOOKS)
+    assert (again.id, again.lost) == (odd, 1)
+    assert await runs.end(again, exit_code=2)

@@ -109,7 +109,7 @@ async def test_links_of_a_page_that_is_visited_again_come_with_that_visit(raw):
 async def test_a_page_that_is_handled_again_gets_the_record_that_is_offered(raw, state):
     await raw.control(revisit=1)
     await bring(raw, state)
-    assert await again(raw, "1", "2", due="", priority=3) == [NEW, SEEN]
+    assert await again(raw, "1", "2", due="", priority=3) == [NEW, Code.LOST]
     assert [row[1].split(b" ")[0] for row in (await raw.lease()).rows] == [b"3"]
     assert await raw.read("round") == {}
     await raw.control(state="drain")

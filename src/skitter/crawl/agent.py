@@ -28,7 +28,7 @@ from skitter.frontier.jobs import list_jobs, open_job
 from skitter.frontier.records.agents import Agent, Offer, leave_agent, report_agent
 from skitter.frontier.records.runs import RENEW_S, Hold, Lease, Runs, Spec
 from skitter.frontier.records.schedule import advance, read_schedule
-from skitter.frontier.workers import live_workers
+from skitter.frontier.workers import FETCHING, live_workers
 from skitter.spider.offers import targets_of
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class Agency:
     _works: dict[str, Work] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _said: dict[str, str] = field(default_factory=dict)  # what is wrong with a job
     _signals: int = 0
     _began: float = field(default_factory=time.time)
     _reported_at: float = -1e9
@@ -236,13 +237,28 @@ class Agency:
             job = offer.job or offer.name  # what it is without arguments
             needs_more = any(argument.default is None for argument in offer.arguments)
             if job in jobs and not offer.error and not needs_more:
-                with suppress(JobMissing):  # it was removed since, as --fresh does
-                    await self._begin_round(offer, await open_job(self.server, job, as_found=True))
+                await self._begin_round_of(job, offer)
+
+    async def _begin_round_of(self, job: str, offer: Offer) -> None:
+        """A job that is damaged, or of a newer release, has no rounds here; others go on."""
+        try:
+            await self._begin_round(offer, await open_job(self.server, job, as_found=True))
+        except JobMissing:  # it was removed since, as --fresh does
+            return
+        except SkitterError as error:
+            if error.retryable:
+                raise
+            if self._said.get(job) != str(error):
+                self.say(str(error))
+            self._said[job] = str(error)
 
     async def _begin_round(self, offer: Offer, frontier: Frontier) -> None:
         schedule = await read_schedule(frontier)
         now_ms = round(1000 * await frontier.server_time())
-        if not schedule or not schedule.is_due(now_ms) or await live_workers(frontier):
+        if not schedule or not schedule.is_due(now_ms):
+            return
+        kinds = {one.kind for one in await live_workers(frontier)}
+        if kinds & FETCHING:  # a loader begins no round
             return
         spec = Spec(spider=offer.name, by="schedule", round_ms=schedule.next_ms)
         round_of = f"{frontier.job} {schedule.next_ms}"
@@ -329,6 +345,7 @@ class Agency:
                     report=b"" if back else report,
                     says=says,
                     back=back,
+                    blamed=not self._signals,
                 )
                 break
             except SkitterError as error:

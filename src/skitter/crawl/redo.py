@@ -73,16 +73,19 @@ class Redo:
         return self.which.has_url(item.url) and self.which.has_reason(item.why)
 
     async def _mark_rejected(self, items: list[RejectedFrom]) -> None:
-        pages, taken = dict[bytes, Request](), list[RejectedFrom]()
+        pages, taken = dict[bytes, Request](), list[tuple[bytes, RejectedFrom]]()
         for item in items:
             request = item.request or self._asked_at(item.url)
             if request is None:
                 self.did.unknown += 1
             elif self._is_handled(request):
-                pages[key_of(request)] = self._ready(request)
-                taken.append(item)
-        await self._offer(list(pages.values()))
-        await forget_rejected(self.frontier, taken)
+                pages[key := key_of(request)] = self._ready(request)
+                taken.append((key, item))
+        known = await self._offer(list(pages.values()))
+        here = {key for key, is_known in zip(pages, known, strict=True) if is_known}
+        # What no page brings again is the only copy of the item.
+        gone = [item for key, item in taken if key in here]
+        await forget_rejected(self.frontier, gone)
 
     def _asked_at(self, url: str) -> Request | None:
         found = self.archive.find(url) if self.archive else []
@@ -134,7 +137,8 @@ class Redo:
             kept = next((one for one in visits[::-1] if one.job == self.frontier.job), None)
         return line_of(msgspec.structs.replace(kept, request={})) if kept else ""
 
-    async def _offer(self, pages: list[Request]) -> None:
+    async def _offer(self, pages: list[Request]) -> list[bool]:
+        """Which of them the job knows."""
         answers = await offer_again(self.frontier, pages)
         await forget_failed(self.frontier, [self.frontier.offer(one).arguments[0] for one in pages])
         for page, said in zip(pages, answers, strict=True):
@@ -145,8 +149,9 @@ class Redo:
                 limit = self.frontier.options.limits.max_pending or 0
                 raise QueueFull(self.frontier.job, max_pending=limit, added=self.did.pages)
             self._count(page, said)
+        return [said is not None for said in answers]
 
-    def _count(self, page: Request, said: Added) -> None:
+    def _count(self, page: Request, said: Added | None) -> None:
         if said is not Added.NEW:
             self.did.left += 1
         elif self.archive and is_here(self.archive.folder, page.redo):

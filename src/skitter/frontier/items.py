@@ -11,7 +11,7 @@ import msgspec
 
 from skitter.errors import InfrastructureError, JobMissing, shorten
 from skitter.frontier.completions import encode_item
-from skitter.frontier.transport.messages import decode, encode
+from skitter.frontier.transport.messages import decode, encode, side_by_side
 from skitter.model import Request, Result
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class ItemStream:
     take_over_s: float = TAKE_OVER_S
     group: str = GROUP  # of the output: records/outputs.py
     _begun: set[int] = field(default_factory=set)
-    _again: dict[int, float] = field(default_factory=dict)  # lua/lib/later.lua, by shard
+    _again: float = inf  # lua/lib/later.lua
     _pause_s: float = FIRST_PAUSE_S
 
     async def read(self, limit: int, wait_s: float) -> list[Result]:
@@ -235,19 +235,17 @@ class ItemStream:
         results, unreadable = _read(shard, entries)
         for entry, fields in unreadable:
             await self._reject(shard, entry, fields)
-        return await self._marked(shard, results)
+        return await self._marked(results)
 
-    async def _marked(self, shard: Shard, results: list[Result]) -> list[Result]:
+    async def _marked(self, results: list[Result]) -> list[Result]:
         """Those of a moment when pages were being visited again. Asked after they were read: what
         is later than that moment cannot have been read before it was noted."""
-        number = shard.keys.shard
-        if results and number not in self._again:
-            found = await shard.command("HGET", "stats", "again_since")
-            if not found:
-                return results
-            self._again[number] = int(found) / 1000
-        since = self._again.get(number, inf)
-        return [replace(one, is_later=one.fetched_at >= since) for one in results]
+        if results and self._again == inf:
+            # Of any shard: a page that is visited again may lead to one of another host.
+            words = ("HGET", "stats", "again_since")
+            found = await side_by_side(one.command(*words) for one in self.frontier.shards)
+            self._again = min((int(since) / 1000 for since in found if since), default=inf)
+        return [replace(one, is_later=one.fetched_at >= self._again) for one in results]
 
     async def _reject(self, shard: Shard, entry: bytes, fields: Any) -> None:
         """One bad entry must not hold up all others."""

@@ -17,7 +17,8 @@ EACH   fp       text   fingerprint
        priority int
        depth    int    links from a seed
        record   bytes  lib/record.lua
-REPLY  ints   a code per request: NEW (it is pending now), SEEN, FULL, DEEP or CLOSED
+REPLY  ints   a code per request: NEW (it is pending now), SEEN, FULL, DEEP or CLOSED; LOST: it is
+              unknown, and there is no round
 COST   O(requests * log N)
 ]]
 --@include once accept room enqueue undo later
@@ -61,7 +62,7 @@ local function offer(fp, at)
   if limits.open and room > 0 and is_known then return visit_again(fp, at) end
   if due_ms ~= '' then return accept(at, room > 0) end
   if not limits.open then return CLOSED end
-  return is_known and FULL or SEEN
+  return is_known and FULL or LOST
 end
 
 local codes, offered = {}, {}

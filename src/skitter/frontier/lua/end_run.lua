@@ -11,7 +11,8 @@ KEYS   run      hash   what is known of a run; by id
 ARGV   id       text
        claim    text   the token from take_run
        back     int    1: it waits for another agent
-       most_lost int   how many agents may vanish with it, or give it back
+       blamed   int    0: its agent is only being stopped, which says nothing about the run
+       most_lost int   how many agents may vanish with it, or be blamed on it
 EACH   field    text   of what came of it: exit_code, report, ...
        value    text
 REPLY  int    DONE, also for a repeated call; LOST: it is another agent's
@@ -23,5 +24,5 @@ local known = redis.call('HMGET', at, 'token', 'ended_ms')
 if known[1] ~= claim then return LOST end
 if known[2] then return DONE end
 for i = EACH.start, #ARGV, EACH.stride do redis.call('HSET', at, ARGV[i], ARGV[i + 1]) end
-if back == 1 then give_back(id, most_lost) else finish_run(id) end
+if back == 1 then give_back(id, most_lost, blamed) else finish_run(id) end
 return DONE

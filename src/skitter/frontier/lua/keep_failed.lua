@@ -13,8 +13,13 @@ COST   O(pages kept)
 ]]
 --@include once
 local counts, size, codes = {}, 0, {}
-for _, kind in ipairs(redis.call('HVALS', failed_of)) do counts[kind] = (counts[kind] or 0) + 1 end
-for _, fp in ipairs(redis.call('HKEYS', failed)) do size = size + redis.call('HSTRLEN', failed, fp) end
+local known = redis.call('HGETALL', failed_of)
+for i = 1, #known, 2 do
+  local fp, kind = known[i], known[i + 1]
+  local length = redis.call('HSTRLEN', failed, fp)
+  if length == 0 then redis.call('HDEL', failed_of, fp) end -- who forgot it was killed half-way
+  if length > 0 then counts[kind], size = (counts[kind] or 0) + 1, size + length end
+end
 for at = EACH.start, #ARGV, EACH.stride do
   local fp, kind, page = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   local is_known = redis.call('HEXISTS', failed, fp) == 1

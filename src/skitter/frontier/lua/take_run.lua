@@ -18,7 +18,13 @@ COST   O((spiders + expired leases + runs that wait for a job) * log N)
 --@include fleet_clock run_end
 local REAPED, LOOKED_AT = 20, 1000 -- all that wait: those before one may wait for a job
 local expired = redis.call('ZRANGE', run_leases, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, REAPED)
-for _, id in ipairs(expired) do give_back(id, most_lost) end
+for _, id in ipairs(expired) do give_back(id, most_lost, 1) end
+
+-- One that was removed by hand holds no job.
+local function is_free(lane)
+  local holder = redis.call('HGET', run_lanes, lane)
+  return not holder or not redis.call('ZSCORE', run_leases, holder)
+end
 
 local best, best_ms
 for at = EACH.start, #ARGV, EACH.stride do
@@ -26,9 +32,10 @@ for at = EACH.start, #ARGV, EACH.stride do
   local waiting = redis.call(
     'ZRANGE', queue, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, LOOKED_AT, 'WITHSCORES')
   for i = 1, #waiting, 2 do
-    local lane = redis.call('HGET', run .. waiting[i], 'lane')
-    local is_free = lane and redis.call('HEXISTS', run_lanes, lane) == 0
-    if is_free and (not best_ms or tonumber(waiting[i + 1]) < best_ms) then
+    local lane = redis.pcall('HGET', run .. waiting[i], 'lane')
+    if type(lane) ~= 'string' then -- removed by hand, or something else is there
+      redis.call('ZREM', queue, waiting[i])
+    elseif is_free(lane) and (not best_ms or tonumber(waiting[i + 1]) < best_ms) then
       best, best_ms = waiting[i], tonumber(waiting[i + 1])
     end
   end

@@ -238,16 +238,17 @@ class Runs:
         )
         if not found:
             return None
-        identity, token, spec, lost, started_ms, job, done, now = (part.decode() for part in found)
+        texts = [part.decode("utf-8", "replace") for part in found]  # others can write there
+        identity, token, spec, lost, started_ms, job, done, now = texts
         return Lease(
             id=identity,
             token=token,
             spec=_spec_in(spec),
-            lost=int(lost),
-            started_at=int(started_ms) / 1000,
+            lost=_number(lost),
+            started_at=_number(started_ms) / 1000,
             job=job,
-            done_before=int(done),
-            spent_s=max(0, int(now) - int(started_ms)) / 1000,
+            done_before=_number(done),
+            spent_s=max(0, _number(now) - _number(started_ms)) / 1000,
         )
 
     async def renew(
@@ -268,8 +269,10 @@ class Runs:
         report: bytes = b"",
         says: str = "",
         back: bool = False,
+        blamed: bool = True,
     ) -> bool:
-        """It has ended, or goes `back` to wait for another agent. False: it is not ours."""
+        """It has ended, or goes `back` to wait for another agent. Not `blamed`: as this one is
+        being stopped. False: it is not ours."""
         came: dict[str, str | bytes] = {
             "exit_code": "" if exit_code is None else str(exit_code),
             "report": report,
@@ -280,9 +283,14 @@ class Runs:
             id=lease.id,
             claim=lease.token,
             back=int(back),
+            blamed=int(blamed),
             most_lost=MOST_LOST,
         )
         return code == Code.DONE
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 16 else 0
 
 
 def _spec_in(text: str) -> Spec:

@@ -107,22 +107,27 @@ async def remove_schedule(frontier: Frontier) -> bool:
 async def offer_round(frontier: Frontier, pages: Sequence[Request], *, due_ms: int) -> list[Added]:
     """Visit pages once more, each once in a round: NEW if it is pending now. Safe to repeat."""
     of_round = [msgspec.structs.replace(one, round=due_ms) for one in pages]
-    return await offer_again(frontier, of_round, due_ms=due_ms)
+    codes = await _send(frontier, of_round, due_ms=str(due_ms))
+    return [Added(code.name.lower()) for code in codes]
 
 
-async def offer_again(
-    frontier: Frontier, pages: Sequence[Request], *, due_ms: int | None = None
-) -> list[Added]:
-    """The same of no round: pages are handled again, as they are offered, if the job has them."""
+async def offer_again(frontier: Frontier, pages: Sequence[Request]) -> list[Added | None]:
+    """The same of no round: pages are handled again, as they are offered. None: the job does not
+    know it."""
+    codes = await _send(frontier, pages, due_ms="")
+    return [None if code is Code.LOST else Added(code.name.lower()) for code in codes]
+
+
+async def _send(frontier: Frontier, pages: Sequence[Request], *, due_ms: str) -> list[Code]:
     offers = [frontier.offer(one) for one in pages]
 
-    async def send(shard: int, part: list[int]) -> list[Added]:
+    async def send(shard: int, part: list[int]) -> list[Code]:
         codes = await frontier.shards[shard].again(
             [offers[number].arguments for number in part],
-            due_ms="" if due_ms is None else str(due_ms),
+            due_ms=due_ms,
             replicated=frontier.options.safety.replicated,
         )
-        return [Added(Code(code).name.lower()) for code in codes]
+        return [Code(code) for code in codes]
 
     weights = [one.weight for one in offers]
     return await scatter([one.shard for one in offers], send, weights=weights, batch=ADD_BATCH)

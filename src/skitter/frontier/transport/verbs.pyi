@@ -117,6 +117,7 @@ class Verbs:
         id: Text,
         claim: Text,
         back: int,
+        blamed: int,
         most_lost: int,
         strict: bool = ...,
     ) -> int: ...

@@ -9,9 +9,9 @@ KEYS   run       hash   what is known of a run; by id
 ]]
 local function leave(id)
   local at = run .. id
-  local lane = redis.call('HGET', at, 'lane')
+  local lane = redis.pcall('HGET', at, 'lane')
   redis.call('ZREM', run_leases, id)
-  if lane and redis.call('HGET', run_lanes, lane) == id then
+  if type(lane) == 'string' and redis.call('HGET', run_lanes, lane) == id then
     redis.call('HDEL', run_lanes, lane)
   end
 end
@@ -22,13 +22,15 @@ local function finish_run(id)
   redis.call('ZADD', run_ended, now_ms, id)
 end
 
--- Its agent has vanished, or gives it back. It waits a little longer each time.
-local function give_back(id, most_lost)
+-- Its agent has vanished (lost: 1), or gives it back. It waits a little longer each time.
+local function give_back(id, most_lost, more)
   local at = run .. id
-  local spider = redis.call('HGET', at, 'spider')
+  local known = redis.pcall('HMGET', at, 'spider', 'lost')
+  local spider = known[1]
   leave(id)
-  if not spider then return end -- somebody removed it by hand
-  local lost = redis.call('HINCRBY', at, 'lost', 1)
+  if not spider then return end -- somebody removed it by hand, or wrote something else there
+  local lost = (tonumber(known[2]) or 0) + more
+  redis.call('HSET', at, 'lost', string.format('%.0f', lost))
   redis.call('HDEL', at, 'token')
   if lost > most_lost or redis.call('HEXISTS', at, 'stop') == 1 then return finish_run(id) end
   local wait_ms = math.min(10000, 250 * 2 ^ lost)
