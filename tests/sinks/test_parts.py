@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +50,9 @@ def test_each_row_is_in_one_part_and_a_later_visit_is_a_later_row(tmp_path: Path
     assert sorted(found) == sorted(
         [(row_id(n), n) for n in (*range(7), 9)] + [(row_id(1), 100)],
     )
+    with closing(sqlite3.connect(database)) as known:  # of each row, its last visit
+        assert known.execute("SELECT count(*) FROM _skitter_taken").fetchone() == (8,)
+    assert add(database, to) == 0
 
 
 @pytest.mark.parametrize("step", ["decided", "written"])

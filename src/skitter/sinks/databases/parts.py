@@ -80,8 +80,8 @@ class Outbox:
         taken, job = self._taken.c, self._table.job
         with self._table.transaction() as (connection, shape, table):
             same = (taken.id == table.c["_id"]) & (taken.at == table.c["_fetched_at"])
-            is_taken = exists().where(taken.folder == self._folder, taken.job == job, same)
-            query = select(table).where(table.c["_job"] == job, ~is_taken)
+            is_ours = (taken.folder == self._folder) & (taken.job == job)
+            query = select(table).where(table.c["_job"] == job, ~exists().where(is_ours, same))
             query = query.order_by(table.c["_fetched_at"], table.c["_id"]).limit(most)
             rows = [row_of(one) for one in self._table.results(connection.execute(query), shape)]
             if rows:
@@ -93,4 +93,7 @@ class Outbox:
                 of: dict[str, Any] = {"folder": self._folder, "job": job}
                 ids = [{**of, "id": row.id, "at": row.fetched_at} for row in rows]
                 connection.execute(insert(self._taken), ids)
+            else:  # visits of rows that have been replaced since: else there is one for each, ever
+                is_here = exists().where(table.c["_job"] == job, same)
+                connection.execute(delete(self._taken).where(is_ours, ~is_here))
         return len(rows)
