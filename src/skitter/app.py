@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
+from skitter.errors import (
+    BadOption,
+    JobMissing,
+    ServerStopped,
+    ServerUnreachable,
+    SkitterError,
+)
 from skitter.frontier.control import operator_options, release_options, replaced
 from skitter.frontier.jobs import create_job, open_job
 from skitter.frontier.records.health import keep_thresholds
 from skitter.frontier.sites.learned import free_handled
 from skitter.frontier.transport.connection import Server, connect
 from skitter.frontier.transport.sync import in_thread
+from skitter.frontier.workers import live_workers
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from skitter.embedded import EmbeddedServer, Progress
@@ -150,3 +157,22 @@ async def _compare(server: Server, job: str, config: Config) -> list[Overruled]:
                 Overruled(option, stored[option.name], wanted, option.key in config.explicit)
             )
     return found
+
+
+async def obeyed_now(server: Server, job: str) -> JobOptions | None:
+    """The options of a job that others are crawling."""
+    with suppress(SkitterError):  # there is none, or opening it says what is wrong
+        frontier = await open_job(server, job)
+        return frontier.options if await live_workers(frontier) else None
+    return None
+
+
+def differences(was: JobOptions, now: JobOptions) -> Iterator[str]:
+    for one in JOB_OPTIONS:
+        old, new = (getattr(getattr(every, one.table), one.name) for every in (was, now))
+        if old != new:
+            yield f"{one.name}={spelled(new)} (not {spelled(old)})"
+
+
+def spelled(value: object) -> object:
+    return "none" if value is None else value

@@ -40,6 +40,10 @@ def test_a_line_counts_what_is_to_be_tried_again():
     assert ", 0 pending, 0 in flight, 1 delayed, 0 dead, " in said
 
 
+def test_a_line_says_that_a_job_is_paused():
+    assert line(Moment(a_look(state=State.PAUSED))).startswith("paused: 0 pages, ")
+
+
 def test_a_slow_crawl_is_not_said_to_stand_still():
     said = [line(Moment(a_look(pages_per_s=rate))) for rate in (0.0, 0.3, 1.0, 12.4)]
     assert [text.split(", ")[1] for text in said] == ["0/s", "0.3/s", "1.0/s", "12/s"]

@@ -184,6 +184,9 @@ def test_what_is_pushed_to_the_feed_of_a_living_crawl_is_fetched(open_shop, make
     found = machine.call("dead", "list", "books", "--match", "no url at all", "--json")
     assert json.loads(found.stdout)[0]["request"]["meta"] == {"message": "no url at all"}
 
+    second = machine.call("run", str(SPIDER), "--max-pages", "70")
+    assert "all its workers now obey max_pages=70 (not none)." in second.stderr
+
 
 def _client(machine):
     import redis

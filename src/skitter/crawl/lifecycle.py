@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as structs_replace
 
-from skitter.app import Overruled, open_crawl
+from skitter.app import Overruled, differences, obeyed_now, open_crawl, spelled
 from skitter.crawl.findings import Yields, dead_reasons, describe_idle, describe_unmatched, vanished
 from skitter.crawl.outputs import main_of, name_outputs, open_destination, open_further
 from skitter.crawl.plan import check_hosts
@@ -248,9 +248,12 @@ def _why_idle(now: Stats, target: str, *, keep_alive: bool) -> str:
 async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:
     """The job, as configured. Reports where an operator's settings differ, and which win."""
     before = await _discard(server, plan, progress) if plan.fresh else None
+    was = await obeyed_now(server, plan.job)
     frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config, like=before)
     for line in _explain(plan.job, overruled):
         progress(line)
+    if was and (changed := ", ".join(differences(was, frontier.options))):
+        progress(f"{plan.job} is being crawled already, and all its workers now obey {changed}.")
     return frontier
 
 
@@ -318,20 +321,17 @@ def _lacks(one: Backlog) -> str:
 
 
 def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:
-    def shown(value: object) -> object:
-        return "none" if value is None else value
-
     kept = [one for one in overruled if not one.flag_wins]
     if kept:
         values = ", ".join(
-            f"{one.option.name}={shown(one.set_by_operator)} (not {shown(one.configured)})"
+            f"{one.option.name}={spelled(one.set_by_operator)} (not {spelled(one.configured)})"
             for one in kept
         )
         flags = " or ".join(one.option.flag for one in kept)
         yield f"{job} keeps what `skitter set` changed: {values}. {flags} overrides that."
     for one in overruled:
         if one.flag_wins:
-            before = f"{one.option.name}={shown(one.set_by_operator)}"
+            before = f"{one.option.name}={spelled(one.set_by_operator)}"
             yield f"{one.option.flag} replaces {before}, which `skitter set` had set."
 
 

@@ -90,8 +90,9 @@ class CrawlDisplay:
 
 def line(moment: Moment) -> str:
     look = moment.look
+    state = "" if look.state is State.RUNNING else f"{look.state.value}: "
     return (
-        f"{some(look.done, 'page')}, {speed(look.pages_per_s)}/s, {look.pending:,} pending, "
+        f"{state}{some(look.done, 'page')}, {speed(look.pages_per_s)}/s, {look.pending:,} pending, "
         f"{look.leased:,} in flight, "
         + (f"{look.delayed:,} delayed, " if look.delayed else "")
         + f"{look.dead:,} dead, "
