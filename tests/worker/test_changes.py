@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from conftest import rude
+from sinks.making import FETCHED_AT, result
 from skitter.crawl.job_loader import Loader
 from skitter.crawl.outputs import open_destination
 from skitter.frontier.audit.auditor import audit
@@ -218,3 +219,19 @@ async def test_noise_is_left_out(make, clock, spider, tmp_path):
             ("price", 105, 120),
             ("text", "one two three four five  six", "one two three four"),
         ]
+
+
+async def test_what_loaders_tell_of_changes_is_what_there_is_whoever_tells_last(make, tmp_path):
+    frontier, path = await make(), tmp_path / "rows.db"
+    to = Destination(str(path), frontier.job, path.parent)
+    stop, log = asyncio.Event(), lambda *_: None
+    first, second = (Loader(frontier, name, log, stop) for name in ("first", "second"))
+    async with open_destination(frontier, to) as one, open_destination(frontier, to) as other:
+        await one.write([result(n, {"price": 1}) for n in range(3)])
+        later = [replace(result(n, {"price": 2}), fetched_at=FETCHED_AT + 60) for n in range(3)]
+        await one.write(later[:1])
+        await other.write(later[1:])
+        await second._tell_changes(other)
+        assert (await frontier.stats()).changes == 3
+        await first._tell_changes(one)  # it looked before the other one stored
+        assert (await frontier.stats()).changes == 3

@@ -18,7 +18,7 @@ from skitter.app import open_server
 from skitter.crawl.outputs import main_of, naming_the_export, open_destination, open_further
 from skitter.engine.pulse import Figures, Pulse, cancel_all
 from skitter.errors import OutputDropped, SkitterError
-from skitter.frontier.items import TAKE_OVER_S, RejectedItem, count, reject_items
+from skitter.frontier.items import TAKE_OVER_S, RejectedItem, reject_items, set_count
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.outputs import add_output, claim_sink, find_sink, further, stream_of
 from skitter.frontier.transport.endpoints import client_name
@@ -29,7 +29,7 @@ from skitter.observe.metrics import Recorder
 from skitter.observe.report import some
 from skitter.redact import redact, shown
 from skitter.sinks import LoadHooks, LoadPace, LoadState, Retrier, Sink, Stopped, load
-from skitter.sinks.base import Watching
+from skitter.sinks.base import ThreadedSink, Watching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,13 +106,17 @@ class Loader:
 
     async def _tell_changes(self, sink: Sink) -> None:
         """The server knows how many changes the main output has: for `status` and webhooks."""
-        store = getattr(sink, "store", None)
-        if self.place or not isinstance(store, Watching) or store.changes == self.told:
+        if self.place or not isinstance(sink, ThreadedSink):
+            return
+        store = sink.store
+        if not isinstance(store, Watching) or store.changes == self.told:
             return
         with suppress(SkitterError):  # next time, then
             more = store.changes - (await self.frontier.stats()).changes
-            await count(self.frontier, changes=more)
-            self.told = store.changes
+            while self.told != store.changes:  # another loader may have told more since we looked
+                await set_count(self.frontier, "changes", now := store.changes)
+                self.told = now
+                await sink.run(store.count_changes)
             if more > 0:
                 self.log("info", f"{some(more, 'change')}: `skitter changes {self.frontier.job}`")
 

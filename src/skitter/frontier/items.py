@@ -129,7 +129,12 @@ async def count(frontier: Frontier, **counters: int) -> None:
     """Add to counters that are only displayed."""
     rows = [(name, by) for name, by in counters.items() if by]
     if rows:
-        await frontier.home.tally(rows)
+        await frontier.home.tally([(name, str(by)) for name, by in rows])
+
+
+async def set_count(frontier: Frontier, name: str, value: int) -> None:
+    """Such a counter that is known elsewhere."""
+    await frontier.home.tally([(name, f"={value}")])
 
 
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:

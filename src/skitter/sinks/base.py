@@ -103,6 +103,9 @@ class Watching(Protocol):
     noise: Noise  # what it does not note
     changes: int  # how many entries of the job there are
 
+    def count_changes(self) -> int:
+        """Look again: others may have noted some."""
+
     def read_changes(self, *, after: int = 0, since: str = "", limit: int = 1000) -> list[Change]:
         """Oldest first, after a number, since a time."""
 

@@ -405,7 +405,7 @@ class Verbs:
     ) -> list[Any]: ...
     async def tally(
         self,
-        each: Sequence[tuple[Text, int]],
+        each: Sequence[tuple[Text, Text]],
         *,
         strict: bool = ...,
         replicated: bool = ...,

@@ -208,6 +208,11 @@ class SqlTable:
             rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
             return [_result(row, shape.columns) for row in rows]
 
+    def count_changes(self) -> int:
+        with self._reading() as (connection, _, _):
+            self.changes = count_changes(connection, self._job)
+        return self.changes
+
     def read_changes(self, *, after: int = 0, since: str = "", limit: int = 1000) -> list[Change]:
         """What later visits found, oldest first, after a number."""
         with self._reading() as (connection, _, _):
