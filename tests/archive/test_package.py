@@ -55,6 +55,10 @@ def test_each_page_is_found_by_the_index_of_the_package(tmp_path):
         }  # fmt: skip
         warc = package.read(f"archive/{ours.name}")
         found = read_index(package)
+        package.extractall(tmp_path / "unpacked")
+    unpacked = Archive.open(tmp_path / "unpacked" / "archive")
+    assert len(unpacked) == LINES + 10
+    assert all(unpacked.read(one).status == 200 for one in unpacked)
     assert len(found) == LINES + 9, "a form is found by no link"
     for _, one in found:
         start, size = int(one["offset"]), int(one["length"])

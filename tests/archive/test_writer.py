@@ -183,6 +183,46 @@ def test_files_of_other_tools_are_read_too(tmp_path, name):
     assert len(archive) == 3
 
 
+def revisit(url: str, *, day: int, head: str = "", digest: str = "") -> bytes:
+    """A record as other tools write it of a page whose body they have."""
+    block = f"{head}\r\n\r\n" if head else ""
+    named = f"WARC-Payload-Digest: {digest}\r\n" if digest else ""
+    fields = (
+        f"WARC/1.0\r\nWARC-Type: revisit\r\nWARC-Target-URI: {url}\r\n{named}"
+        f"WARC-Date: 2026-01-{day:02}T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:{day}>\r\n"
+        "Content-Type: application/http; msgtype=response\r\n"
+        f"Content-Length: {len(block)}\r\n\r\n"
+    )
+    return (fields + block + "\r\n\r\n").encode()
+
+
+def test_revisits_of_other_tools_are_the_pages_that_they_stand_for(tmp_path):
+    first = foreign(f"{SITE}/1", b"<h1>1</h1>").replace(
+        b"Content-Type: app", b"WARC-Payload-Digest: sha1:ONE\r\nContent-Type: app", 1
+    )
+    later = first.replace(b"2026-01-02", b"2026-01-09").replace(b"ONE", b"TWO")
+    found = [
+        revisit(f"{SITE}/same", day=3, head="HTTP/1.1 200 OK\r\nX-Own: 1", digest="sha1:ONE"),
+        revisit(f"{SITE}/bare", day=3, digest="sha1:ONE"),
+        revisit(f"{SITE}/1", day=4, head="HTTP/1.1 304 Not Modified"),
+        revisit(f"{SITE}/lost", day=5, head="HTTP/1.1 304 Not Modified", digest="sha1:SIX"),
+    ]
+    # The body may come after what refers to it.
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, found)))
+    (tmp_path / "b.warc.gz").write_bytes(gzip.compress(first) + gzip.compress(later))
+
+    archive = Archive.open(tmp_path)
+
+    assert [text.endswith("(its body is not here)") for text in archive.unreadable] == [True]
+    pages = {one.url[len(SITE) :]: archive.read(one) for one in archive}
+    assert pages.keys() == {"/1", "/same", "/bare"}
+    assert {(page.status, page.body) for page in pages.values()} == {(200, b"<h1>1</h1>")}
+    assert pages["/same"].header("x-own") == "1"
+    visits = archive.find(f"{SITE}/1")
+    assert len(visits) == 3
+    assert visits[1].head_at == (visits[0].file, visits[0].offset)
+
+
 def test_a_line_that_names_a_file_elsewhere_is_refused(tmp_path):
     line = '{"url":"https://a.example/","at":1,"file":"../x","offset":0,"digest":"","status":200}'
     with pytest.raises(UsageError, match="is not a file name"):

@@ -19,6 +19,7 @@ import msgspec
 
 from skitter.archive.record import (
     MAX_BODY_BYTES,
+    NOT_MODIFIED,
     Kept,
     digest_of,
     read_info,
@@ -117,8 +118,8 @@ class Archive:
         archive = cls(folder)
         if not folder.is_dir():
             raise UsageError(f"there is no archive in {folder}: `skitter run --archive` makes one.")
-        for path in archive._warcs():
-            archive._add_file(path)
+        elsewhere = [one for path in archive._warcs() for one in archive._add_file(path)]
+        archive._add_revisits(elsewhere)
         return archive
 
     def __len__(self) -> int:
@@ -232,16 +233,35 @@ class Archive:
     def _warcs(self) -> list[Path]:
         return sorted(path for kind in _WARCS for path in self.folder.glob(kind))
 
-    def _add_file(self, path: Path) -> None:
-        index = _index_of(path)
+    def _add_file(self, path: Path) -> list[Kept]:
+        """The responses of other tools that have their bodies elsewhere."""
+        index, elsewhere = _index_of(path), list[Kept]()
         try:
             if index.exists():
                 self._add_lines(index)
             elif read_info(path).get("software") != SOFTWARE:
-                for kept in scan(path):
-                    self._add(kept)
+                for kept, is_elsewhere in scan(path):
+                    elsewhere.append(kept) if is_elsewhere else self._add(kept)
         except OSError as error:
             self.unreadable.append(f"{path.name} ({error})")
+        return elsewhere
+
+    def _add_revisits(self, found: list[Kept]) -> None:
+        """They name a body by its digest; after a 304, some only by their page."""
+        bodies = {one.digest: one for one in self.responses() if one.digest} if found else {}
+        for kept in sorted(found, key=lambda one: one.at):
+            is_old = kept.status == NOT_MODIFIED
+            same = bodies.get(kept.digest)
+            if is_old and not same:
+                before = [one for one in self.visits(request_of(kept)) if one.at <= kept.at]
+                same = before[-1] if before else None
+            if same is None:
+                self.unreadable.append(f"{kept.file}, byte {kept.offset:,} (its body is not here)")
+                continue
+            there = same.head_at or (same.file, same.offset)
+            changes = {"status": same.status, "head_at": there} if is_old else {}
+            body_at = same.body_at or there
+            self._add(msgspec.structs.replace(kept, body_at=body_at, size=same.size, **changes))
 
     def _add_lines(self, index: Path) -> None:
         for number, line in enumerate(index.read_bytes().split(b"\n"), 1):

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skitter.archive.index import SOFTWARE
+from skitter.archive.index import INDEX as LINES_OF
+from skitter.archive.index import SOFTWARE, line_of
 from skitter.archive.record import lengths
 from skitter.errors import BadURL
 from skitter.urls import identify
@@ -87,6 +88,8 @@ def _write(package: _Package, folder: Path, kept: list[Kept], files: list[str]) 
             size = file.seek(0, 2)  # it may grow meanwhile
             file.seek(0)
             package.add(f"archive/{name}", _chunks(file, size))
+        own = [f"{line_of(one)}\n".encode() for one in by_file[name]]
+        package.add(f"archive/{name}{LINES_OF}", own)  # for us, once it is unpacked
         ends = lengths(folder / name, size)
         lines += [_cdx(one, *ends[one.offset]) for one in by_file[name] if one.offset in ends]
     _add_index(package, sorted(line for line in lines if line))

@@ -40,7 +40,7 @@ _LEVEL: Final = 1
 _GZIP: Final = 31  # zlib's word for it
 _REVISIT: Final = "http://netpreserve.org/warc/1.1/revisit"
 NOT_MODIFIED: Final = HTTPStatus.NOT_MODIFIED
-_KINDS: Final = WarcRecordType.response | WarcRecordType.resource
+_KINDS: Final = WarcRecordType.response | WarcRecordType.resource | WarcRecordType.revisit
 _MAX_INFO_BYTES: Final = 10**5
 MAX_BODY_BYTES: Final = 2**30  # unpacked; fetch.max_body_mb allows no more
 _AS_IT_CAME: Final = "x-archive-orig-"
@@ -189,24 +189,26 @@ def lengths(path: Path, end: int) -> dict[int, tuple[int, str]]:
     return found
 
 
-def scan(path: Path) -> Iterator[Kept]:
-    """All responses of a file that another tool wrote."""
+def scan(path: Path) -> Iterator[tuple[Kept, bool]]:
+    """All responses of a file that another tool wrote, and whether each has its body elsewhere."""
     with path.open("rb") as file:
         for warc in ArchiveIterator(file, record_types=_KINDS):
             url = warc.headers.get("WARC-Target-URI") or ""
             if url.startswith(("http://", "https://")):
-                yield _found(warc, url, path.name)
+                yield _found(warc, url, path.name), warc.record_type == WarcRecordType.revisit
 
 
 def _found(warc: Any, url: str, file: str) -> Kept:
     when = warc.record_date
+    # A revisit may have no head of its own.
+    plain = NOT_MODIFIED if warc.record_type == WarcRecordType.revisit else HTTPStatus.OK
     return Kept(
         url=url,
         at=max(0.0, when.timestamp()) if when else 0.0,
         file=file,
         offset=warc.stream_pos,
         digest=(warc.headers.get("WARC-Payload-Digest") or "").removeprefix("sha1:"),
-        status=int(getattr(warc.http_headers, "status_code", None) or HTTPStatus.OK),
+        status=int(getattr(warc.http_headers, "status_code", None) or plain),
         size=warc.content_length,
     )
 
