@@ -870,7 +870,7 @@ def check(machine: Callable[[], RuleBasedStateMachine], *, examples: int, steps:
 
 @pytest.mark.timeout(900)  # a failure is shrunk for five minutes at the most
 @pytest.mark.parametrize(
-    ("shards", "order", "examples"), [(1, "fifo", 15), (3, "fifo", 10), (1, "lifo", 10)]
+    ("shards", "order", "examples"), [(1, "fifo", 8), (3, "fifo", 5), (1, "lifo", 5)]
 )
 def test_the_frontier_does_what_the_model_says(
     server_url: str, shards: int, order: Literal["fifo", "lifo"], examples: int
@@ -882,7 +882,7 @@ def test_the_frontier_does_what_the_model_says(
 def test_the_frontier_does_what_the_model_says_across_restarts(short_dir: Path) -> None:
     directory = short_dir / "restarting"
     try:
-        check(partial(RestartingMachine, directory, shards=1), examples=10)
+        check(partial(RestartingMachine, directory, shards=1), examples=5)
     finally:
         stop(directory)
 
