@@ -48,6 +48,8 @@ PROGRAMS: Final = {
     # A library that the embedded server runs with, if it is there.
     "libjemalloc": Program("libjemalloc2", BENCH, file="usr/lib/*/libjemalloc.so.2"),
     "make": Program("make"),
+    "mariadb-install-db": Program("mariadb-server"),
+    "mariadbd": Program("mariadb-server"),
     "mount": Program("mount"),
     "nginx": Program("nginx-light", BENCH),
     "openssl": Program("openssl", BENCH),

@@ -92,6 +92,7 @@ async def test_a_claim_has_the_time_of_the_server_whatever_the_clock_of_the_job(
     [
         ("postgresql://me:pw@db:5432/items?sslmode=require", "postgresql://db/items"),
         ("postgres://db/items?password=pw", "postgresql://db/items"),
+        ("mariadb://me:pw@db:3306/items?ssl=1", "mysql://db/items"),
         ("sqlite:////x/a.db", "/x/a.db"),
         ("/x/a.csv", "/x/a.csv"),
     ],

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -126,16 +127,17 @@ def serve(installed: Installed) -> None:
         pass
 
 
-def crawl_into_a_database_that_is_away(installed: Installed) -> None:
-    words = ("--max-pages", "1", "--out", "postgresql://127.0.0.1:1/shop")
+def crawl_into_a_database_that_is_away(scheme: str, installed: Installed) -> None:
+    words = ("--max-pages", "1", "--out", f"{scheme}://127.0.0.1:1/shop")
     done = installed.run("skitter", "crawl", installed.shop, *words)
     assert done.returncode == 3
     assert "Connection refused" in done.stderr, done.stderr
 
 
-def crawl_into_a_parquet_file(installed: Installed) -> None:
-    words = ("--max-pages", "3", "--rate", "none", "--out", "pages.parquet")
-    assert "3 in pages.parquet" in told(installed.run("skitter", "crawl", installed.shop, *words))
+def crawl_into(out: str, installed: Installed) -> None:
+    out = out.format(home=installed.home)
+    words = ("--max-pages", "3", "--rate", "none", "--out", out)
+    assert f"3 in {out}" in told(installed.run("skitter", "crawl", installed.shop, *words))
 
 
 def keep_pages(installed: Installed) -> None:
@@ -155,8 +157,11 @@ FIRST: dict[str, Callable[[Installed], None]] = {
     "aiohttp": crawl_with_it,
     "server": serve,
     "otel": crawl_as_usual,
-    "postgres": crawl_into_a_database_that_is_away,
-    "parquet": crawl_into_a_parquet_file,
+    "postgres": partial(crawl_into_a_database_that_is_away, "postgresql"),
+    "mysql": partial(crawl_into_a_database_that_is_away, "mysql"),
+    "parquet": partial(crawl_into, "pages.parquet"),
+    "xlsx": partial(crawl_into, "pages.xlsx"),
+    "objects": partial(crawl_into, "file://{home}/parts/"),
     "archive": keep_pages,
     "content": print_markdown,
 }

@@ -1,4 +1,4 @@
-"""A real PostgreSQL, one per test process, from the Debian package."""
+"""A real PostgreSQL and a real MariaDB, one per test process, from the Debian packages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from getpass import getuser
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import make_url
 
 from needs import need
+from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,12 +96,66 @@ def postgres(postgres_server: PostgresServer) -> str:
     return postgres_server.create()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[str]:
+    """The DSN of a MariaDB in a directory of its own, without a database."""
+    need("mariadbd")
+    data, port = Path(tempfile.mkdtemp(prefix="sk-my-", dir="/tmp")), _free_port()
+    place = ["--no-defaults", f"--datadir={data}", f"--user={getuser()}"]
+    # Several at once exhaust what the kernel has for asynchronous reads.
+    place += ["--innodb-use-native-aio=0", "--innodb-log-file-size=8M"]
+    install = [*place, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    listen = [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={data}/socket"]
+    listen += ["--innodb-flush-log-at-trx-commit=0"]
+    log = (data / "log").open("w")
+    try:
+        subprocess.run([need("mariadb-install-db"), *install], check=True, stdout=log, stderr=log)
+        server = subprocess.Popen([need("mariadbd"), *place, *listen], stdout=log, stderr=log)
+        try:
+            dsn = f"mysql://root@127.0.0.1:{port}"
+            until(lambda: _answers(dsn) or server.poll() is not None)
+            assert server.poll() is None, (data / "log").read_text()
+            yield dsn
+        finally:
+            server.kill()
+            server.wait()
+    finally:
+        log.close()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def _run(dsn: str, statement: str) -> None:
+    import pymysql  # type: ignore[import-untyped]
+
+    place = make_url(dsn)
+    with (
+        closing(pymysql.connect(host=place.host, port=place.port or 0, user="root")) as admin,
+        admin.cursor() as cursor,
+    ):
+        cursor.execute(statement)
+
+
+def _answers(dsn: str) -> bool:
+    with suppress(Exception):
+        _run(dsn, "SELECT 1")
+        return True
+    return False
+
+
+@pytest.fixture
+def mysql(mysql_server: str) -> str:
+    """The DSN of a database of its own, whose character set does not hold all text."""
+    name = f"test_{next(_numbers)}"
+    _run(mysql_server, f"CREATE DATABASE {name} CHARACTER SET latin1")
+    return f"{mysql_server}/{name}"
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mysql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The DSN of an empty database: each test that asks for it runs on both."""
+    """The DSN of an empty database: each test that asks for it runs on all."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/items.db"
-    dsn: str = request.getfixturevalue("postgres")
+    dsn: str = request.getfixturevalue(request.param)
     return dsn
 
 

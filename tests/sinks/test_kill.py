@@ -151,13 +151,15 @@ def test_loaders_killed_at_random_moments_lead_to_exact_rows(name: str, quick_di
 
 
 @pytest.mark.timeout(600)
-def test_loaders_of_postgresql_killed_at_random_moments_lead_to_exact_rows(
-    postgres: str, quick_dir: Path
+@pytest.mark.parametrize("name", ["postgres", "mysql"])
+def test_loaders_of_a_server_killed_at_random_moments_lead_to_exact_rows(
+    name: str, request: pytest.FixtureRequest, quick_dir: Path
 ):
+    dsn: str = request.getfixturevalue(name)
     acks = quick_dir / "acks"
     acks.touch()
-    load_with_kills(postgres, acks, kills=4, seed=7)
-    check_exact(postgres)
+    load_with_kills(dsn, acks, kills=4, seed=7)
+    check_exact(dsn)
 
 
 @pytest.mark.chaos

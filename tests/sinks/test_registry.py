@@ -47,7 +47,7 @@ async def test_a_description_of_postgresql_has_no_password(postgres: str):
         assert "hunter2" not in sink.description
 
 
-@pytest.mark.parametrize("dsn", ["", "x", "x.txt", "mysql://root:hunter2@h/d", "ftp://b/x.jsonl"])
+@pytest.mark.parametrize("dsn", ["", "x", "x.txt", "mongodb://root:hunter2@h/d", "ftp://b/x.jsonl"])
 async def test_anything_else_is_refused_with_the_forms_that_work(dsn: str):
     with pytest.raises(UsageError, match="postgresql://USER") as caught:
         async with open_sink(dsn, job=JOB):

@@ -118,7 +118,7 @@ MAX_NAME_BYTES: Final = 63  # PostgreSQL silently truncates longer names
 _SYSTEM: Final = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 # Control characters, lone surrogates, and "%(": SQLAlchemy 2.0 mistakes %(x)s in a quoted name for
 # a parameter.
-_ODD = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|%(?=\()")
+ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|%(?=\()")
 
 
 def safe_field(field: str) -> str:
@@ -126,13 +126,13 @@ def safe_field(field: str) -> str:
     return _marked(field, field) if field in OWN else field
 
 
-def column_name(field: str, taken: Collection[str]) -> str:
+def column_name(field: str, taken: Collection[str], odd: re.Pattern[str] = ODD) -> str:
     """A column for the field. `taken`: the names of the other columns, case folded.
 
     The field's own name where that works. Else its readable part and a few digits that depend on
     the field alone, so that loaders elsewhere choose the same name.
     """
-    stem = _cut(_ODD.sub("_", field), MAX_NAME_BYTES)
+    stem = _cut(odd.sub("_", field), MAX_NAME_BYTES)
     if not stem.strip():
         stem = "field"
     usable = stem == field and stem.casefold() not in _SYSTEM

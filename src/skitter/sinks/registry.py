@@ -47,6 +47,13 @@ TYPES: Final = (
         is_database=True,
     ),
     SinkType(
+        names=("mysql", "mariadb"),
+        example="mysql://USER:PASSWORD@host/database",
+        what="a MariaDB or MySQL database",
+        live="skitter.sinks.databases.mysql:open_mysql",
+        is_database=True,
+    ),
+    SinkType(
         names=(".jsonl",),
         example="items.jsonl",
         what="JSON Lines",
@@ -144,7 +151,8 @@ def place_of(dsn: str) -> str:
         return str(Path(dsn.removeprefix("sqlite:///")).absolute())
     rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@").partition("?")[0]
     scheme = find_type(dsn).names[0]
-    return f"{scheme}://{rest.replace(':5432/', '/') if scheme == 'postgresql' else rest}"
+    usual = {"postgresql": ":5432/", "mysql": ":3306/"}.get(scheme)
+    return f"{scheme}://{rest.replace(usual, '/') if usual else rest}"
 
 
 def is_local(dsn: str) -> bool:

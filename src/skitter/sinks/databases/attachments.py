@@ -26,7 +26,7 @@ from sqlalchemy import table as named_table
 
 from skitter.model import FILE_KEYS, files_in
 from skitter.sinks.columns import text_of
-from skitter.sinks.databases.shape import CATALOG
+from skitter.sinks.databases.shape import CATALOG, NAME, OF_MYSQL
 from skitter.sinks.rows import FILE_TYPE, result_of
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 FILES: Final = Table(
     "_skitter_downloads",
     CATALOG.metadata,
-    Column("table_name", Text, nullable=False),
-    Column("job", Text, nullable=False),
+    Column("table_name", NAME, nullable=False),
+    Column("job", NAME, nullable=False),
     Column("url", Text, nullable=False),
     Column("path", Text),
     Column("size", BigInteger),
@@ -50,18 +50,20 @@ FILES: Final = Table(
     Column("sha256", Text),
     Column("page", Text),
     Column("at", Text, nullable=False),
+    **OF_MYSQL,
 )
 #: Rows that name files.
 USES: Final = Table(
     "_skitter_download_uses",
     CATALOG.metadata,
-    Column("table_name", Text, nullable=False),
-    Column("job", Text, nullable=False),
+    Column("table_name", NAME, nullable=False),
+    Column("job", NAME, nullable=False),
     Column("url", Text, nullable=False),
-    Column("id", Text, nullable=False),
+    Column("id", NAME, nullable=False),
+    **OF_MYSQL,
 )
-Index("_skitter_downloads_url", FILES.c.url)
-Index("_skitter_download_uses_url", USES.c.url)
+Index("_skitter_downloads_url", FILES.c.url, mysql_length=255)
+Index("_skitter_download_uses_url", USES.c.url, mysql_length=255)
 
 
 def has_other_file(old: dict[str, Any], new: dict[str, Any]) -> bool:

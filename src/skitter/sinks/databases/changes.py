@@ -17,7 +17,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, delete, 
 from skitter.sinks.columns import Kind, json_text, text_of
 from skitter.sinks.comparison import Change, Noise, differences, plain
 from skitter.sinks.databases.attachments import has_other_file
-from skitter.sinks.databases.shape import CATALOG
+from skitter.sinks.databases.shape import CATALOG, LONG, NAME, OF_MYSQL
 from skitter.sinks.rows import ONE_VISIT, page_of
 
 if TYPE_CHECKING:
@@ -33,17 +33,18 @@ CHANGES: Final = Table(
     CATALOG.metadata,
     # No number is used twice: who goes on after the last one that he has misses nothing.
     Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
-    Column("job", Text, nullable=False),
-    Column("page", Text, nullable=False),
+    Column("job", NAME, nullable=False),
+    Column("page", NAME, nullable=False),
     Column("kind", Text, nullable=False),
     Column("url", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("field", Text, nullable=False),
-    Column("old", Text),
-    Column("new", Text),
+    Column("key", NAME, nullable=False),
+    Column("field", LONG, nullable=False),
+    Column("old", LONG),
+    Column("new", LONG),
     Column("at", Text, nullable=False),
     Index("_changes_of_pages", "job", "page"),
     sqlite_autoincrement=True,
+    **OF_MYSQL,
 )
 
 

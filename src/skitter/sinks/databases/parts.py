@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Column,
-    LargeBinary,
     MetaData,
     Table,
-    Text,
     delete,
     exists,
     insert,
@@ -24,6 +22,7 @@ from sqlalchemy import (
 )
 
 from skitter.sinks.columns import Kind
+from skitter.sinks.databases.shape import BINARY, NAME, OF_MYSQL
 from skitter.sinks.rows import row_of
 
 if TYPE_CHECKING:
@@ -42,17 +41,19 @@ class Outbox:
         self._parts = Table(
             "_skitter_parts",
             metadata,
-            Column("folder", Text, primary_key=True),
-            Column("name", Text, primary_key=True),
-            Column("body", LargeBinary, nullable=False),
+            Column("folder", NAME, primary_key=True),
+            Column("name", NAME, primary_key=True),
+            Column("body", BINARY, nullable=False),
+            **OF_MYSQL,
         )
         self._taken = Table(
             "_skitter_taken",
             metadata,
-            Column("folder", Text, primary_key=True),
-            Column("job", Text, primary_key=True),
-            Column("id", Text, primary_key=True),
+            Column("folder", NAME, primary_key=True),
+            Column("job", NAME, primary_key=True),
+            Column("id", NAME, primary_key=True),
             Column("at", time, primary_key=True),  # which visit of the row
+            **OF_MYSQL,
         )
         with table.transaction() as (connection, _, _):
             metadata.create_all(connection)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 from sqlalchemy import (
     Column,
     Integer,
+    LargeBinary,
     MetaData,
+    String,
     Table,
     Text,
     bindparam,
@@ -27,6 +29,7 @@ from sqlalchemy.exc import DBAPIError
 from skitter.sinks.base import BadSink, Row, RowsRefused
 from skitter.sinks.columns import (
     MAX_NAME_BYTES,
+    ODD,
     OWN,
     TYPE,
     Kind,
@@ -39,9 +42,10 @@ from skitter.sinks.columns import (
 from skitter.sinks.rows import MAX_COLUMNS, too_wide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    import re
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Insert
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
@@ -73,6 +77,7 @@ class Dialect(Protocol):
     rows_of_pages: ClassVar[str]  # a query; `pages` is a JSON list
     row_id: ClassVar[str] = "_id"  # as it compares byte by byte
     id_type: ClassVar[TypeEngine[Any]] = Text()
+    odd_names: ClassVar[re.Pattern[str]] = ODD  # what names of columns may not contain
 
     def open(self) -> Engine: ...
 
@@ -89,7 +94,20 @@ class Dialect(Protocol):
         return row
 
     def insert_into(self, table: Table) -> Any:
-        """The database's own multi-row INSERT, which supports ON CONFLICT."""
+        """The database's own multi-row INSERT."""
+
+    def upsert(self, table: Table) -> Insert:
+        """A row that comes again replaces the stored one, including fields it no longer has;
+        columns that the table's owner added are left alone. The time is compared here too: another
+        loader may have stored a later visit since we looked."""
+        insert = self.insert_into(table)
+        changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
+        upsert: Insert = insert.on_conflict_do_update(
+            index_elements=["_job", "_id"],
+            set_=changes,
+            where=insert.excluded["_fetched_at"] >= table.c["_fetched_at"],
+        )
+        return upsert
 
     def send(
         self, connection: Connection, upsert: str, names: Sequence[str], rows: list[Values]
@@ -127,13 +145,25 @@ class Dialect(Protocol):
         """The reason in one line, without the statement and its values."""
 
 
+#: MySQL indexes only text of a limited length, and cuts longer text than 64 KB. A database of its
+#: may have a character set that does not hold all text.
+NAME: Final = Text().with_variant(String(255), "mysql")
+LONG: Final = Text().with_variant(Text(2**24), "mysql")
+BINARY: Final = LargeBinary().with_variant(LargeBinary(2**31), "mysql")
+OF_MYSQL: Final[dict[str, Any]] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
+
 CATALOG: Final = Table(
     "_skitter_columns",
     MetaData(),
-    Column("table_name", Text, primary_key=True),
-    Column("column_name", Text, primary_key=True),
-    Column("field", Text, nullable=False),
+    Column("table_name", NAME, primary_key=True),
+    Column("column_name", NAME, primary_key=True),
+    Column("field", LONG, nullable=False),
     Column("kind", Text, nullable=False),
+    **OF_MYSQL,
 )
 
 
@@ -157,7 +187,7 @@ class Shape:
     columns: dict[str, FieldColumn] = field(default_factory=dict)  # by field
     names: frozenset[str] = frozenset()  # of all columns, ours or not
 
-    def plan(self, rows: list[Row]) -> dict[str, FieldColumn]:
+    def plan(self, rows: list[Row], odd: re.Pattern[str] = ODD) -> dict[str, FieldColumn]:
         """The columns to add or widen before these rows fit, by field; or RowsRefused."""
         wanted: dict[str, Kind] = {}
         refused: list[tuple[Result, str]] = []
@@ -173,7 +203,7 @@ class Shape:
                 wanted |= kinds
         if refused:
             raise RowsRefused(refused)
-        return self._placed(wanted)
+        return self._placed(wanted, odd)
 
     def _widened(self, row: Row, wanted: dict[str, Kind]) -> dict[str, Kind]:
         """The kinds that this row would change."""
@@ -189,14 +219,14 @@ class Shape:
     def _fresh(self, kinds: dict[str, Kind]) -> list[str]:
         return [name for name in kinds if name not in self.columns]
 
-    def _placed(self, wanted: dict[str, Kind]) -> dict[str, FieldColumn]:
+    def _placed(self, wanted: dict[str, Kind], odd: re.Pattern[str]) -> dict[str, FieldColumn]:
         taken = {name.casefold() for name in self.names}
         placed: dict[str, FieldColumn] = {}
         for name, kind in wanted.items():
             known = self.columns.get(name)
             if known and known.kind is Kind.INT and kind is Kind.LONG:
                 continue  # the same type in the database
-            place = FieldColumn(known.name if known else column_name(name, taken), kind)
+            place = FieldColumn(known.name if known else column_name(name, taken, odd), kind)
             taken.add(place.name.casefold())
             placed[name] = place
         return placed
@@ -280,17 +310,19 @@ def _column_names(connection: Connection, table: str) -> list[str]:
 EMPTIED: Final = Table(
     "_skitter_emptied",
     CATALOG.metadata,
-    Column("table_name", Text, primary_key=True),
-    Column("job", Text, primary_key=True),
-    Column("page", Text, primary_key=True),
+    Column("table_name", NAME, primary_key=True),
+    Column("job", NAME, primary_key=True),
+    Column("page", NAME, primary_key=True),
     Column("at", Text, nullable=False),
+    **OF_MYSQL,
 )
 CRAWLS: Final = Table(
     "_skitter_crawls",
     CATALOG.metadata,
-    Column("table_name", Text, primary_key=True),
-    Column("job", Text, primary_key=True),
+    Column("table_name", NAME, primary_key=True),
+    Column("job", NAME, primary_key=True),
     Column("crawl", Integer, nullable=False),
+    **OF_MYSQL,
 )
 
 
@@ -353,9 +385,10 @@ def begin_crawl(connection: Connection, table: str, job: str) -> int:
 VIEWS: Final = Table(
     "_skitter_views",
     CATALOG.metadata,
-    Column("table_name", Text, primary_key=True),
-    Column("type", Text, primary_key=True),
-    Column("field", Text, primary_key=True),
+    Column("table_name", NAME, primary_key=True),
+    Column("type", NAME, primary_key=True),
+    Column("field", NAME, primary_key=True),
+    **OF_MYSQL,
 )
 
 Types = dict[str, set[str]]
@@ -389,12 +422,20 @@ def take_views(connection: Connection, table: str) -> Types:
     there = set(inspect(connection).get_view_names()) if known else set()
     quote = connection.dialect.identifier_preparer.quote_identifier
     for name in known:
-        with suppress(DBAPIError), connection.begin_nested():
+        with _attempt(connection):
             if (view := view_name(table, name)) in there:
                 connection.exec_driver_sql(f"DROP VIEW {quote(view)}")
             ours = (VIEWS.c.table_name == table) & (VIEWS.c.type == name)
             connection.execute(delete(VIEWS).where(ours))
     return known
+
+
+@contextmanager
+def _attempt(connection: Connection) -> Iterator[None]:
+    """Undone if it fails; not in MySQL, which commits before a view changes."""
+    undo = nullcontext() if connection.dialect.name == "mysql" else connection.begin_nested()
+    with suppress(DBAPIError), undo:
+        yield
 
 
 def put_views(connection: Connection, shape: Shape, types: Types) -> None:
@@ -404,7 +445,7 @@ def put_views(connection: Connection, shape: Shape, types: Types) -> None:
     taken, or the user may not: rows come first.
     """
     for name, fields in list(types.items())[:MOST]:
-        with suppress(DBAPIError), connection.begin_nested():
+        with _attempt(connection):
             connection.exec_driver_sql(_definition(connection, shape, name, fields))
             noted = [{"table_name": shape.table, "type": name, "field": one} for one in fields]
             connection.execute(insert(VIEWS), noted)

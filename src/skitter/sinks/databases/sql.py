@@ -1,8 +1,9 @@
-"""Items in a table: SQLite and PostgreSQL, through SQLAlchemy Core.
+"""Items in a table: SQLite, PostgreSQL, MariaDB and MySQL, through SQLAlchemy Core.
 
 A batch is one transaction: read the shape of the table, upsert. If the shape is too narrow, a
 second transaction widens it under a lock, after checking again (another loader may have done it),
-and the batch starts over. Statements specific to one database are in sqlite.py and postgres.py.
+and the batch starts over. Statements specific to one database are in sqlite.py, postgres.py
+and mysql.py.
 
 SQLAlchemy composes the upsert, once per shape; the values bypass it. Its work per row would take
 longer than the database's.
@@ -54,6 +55,8 @@ from skitter.sinks.databases.changes import (
 )
 from skitter.sinks.databases.shape import (
     CATALOG,
+    NAME,
+    OF_MYSQL,
     FailureKind,
     FieldColumn,
     Shape,
@@ -77,7 +80,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from sqlalchemy import Connection, Insert
+    from sqlalchemy import Connection
 
     from skitter.model import Result
     from skitter.sinks.comparison import Change
@@ -287,7 +290,7 @@ class SqlTable:
             self._dialect.begin_write(connection, self._table, alone=alone)
             check_crawl(connection, self._table, self._job, ours=self._crawl)
             shape = read_shape(connection, self._table)
-            if shape.plan(rows) or has_news(types_in(rows), self._types):
+            if shape.plan(rows, self._dialect.odd_names) or has_news(types_in(rows), self._types):
                 return None
             if names_files:  # before rows are compared: a file that is known is no change
                 fill_files(connection, self._table, self._job, rows)
@@ -430,11 +433,11 @@ class SqlTable:
             else:
                 types.clear()
                 connection.execute(CreateTable(self._as_table(shape)))
-            changes = shape.plan(rows)
+            changes = shape.plan(rows, self._dialect.odd_names)
             fresh = {field: c for field, c in changes.items() if field not in shape.columns}
             if fresh:
-                self._dialect.add_columns(connection, self._table, list(fresh.values()))
                 note_columns(connection, self._table, fresh)
+                self._dialect.add_columns(connection, self._table, list(fresh.values()))
             for field in changes.keys() - fresh.keys():
                 self._widen(connection, shape, field, changes[field])
             for name, fields in types_in(rows).items():
@@ -465,33 +468,20 @@ class SqlTable:
         return Table(
             quoted_name(shape.table, quote=True),
             MetaData(),
-            Column("_job", Text, primary_key=True),
+            Column("_job", NAME, primary_key=True),
             Column("_id", self._dialect.id_type, primary_key=True),
             Column("_url", Text, nullable=False),
             Column("_fetched_at", types[Kind.TIME], nullable=False),
             *fields,
+            **OF_MYSQL,
         )
 
     def _upsert_of(self, shape: Shape) -> _Upsert:
         if self._last is None or self._last.shape != shape:
-            compiled = self._statement(shape).compile(dialect=self._engine.dialect)
+            upsert = self._dialect.upsert(self._as_table(shape))
+            compiled = upsert.compile(dialect=self._engine.dialect)
             self._last = _Upsert(shape, str(compiled))
         return self._last
-
-    def _statement(self, shape: Shape) -> Insert:
-        # A row that comes again replaces the stored one, including fields it no longer has; columns
-        # that the table's owner added are left alone. The time is compared here too: another loader
-        # may have stored a later visit since we looked.
-        table = self._as_table(shape)
-        insert = self._dialect.insert_into(table)
-        changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
-        keys = ["_job", "_id"]
-        upsert: Insert = insert.on_conflict_do_update(
-            index_elements=keys,
-            set_=changes,
-            where=insert.excluded["_fetched_at"] >= table.c["_fetched_at"],
-        )
-        return upsert
 
     def _send(self, connection: Connection, upsert: _Upsert, rows: Sequence[Row]) -> None:
         columns: dict[str, list[Any]] = {
