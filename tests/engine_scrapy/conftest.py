@@ -32,6 +32,7 @@ from skitter.frontier.records.health import read_quality
 from skitter.frontier.transport.connection import connect
 from skitter.model import State, Stats
 from skitter.observe.quality import total
+from skitter.scrapy.refused import CLOSES_QUIETLY
 from waiting import PATIENCE_S, until
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
@@ -85,6 +86,16 @@ class Node:
         assert "internal error" not in self.log, self.log
         found = re.search(r"Spider closed \((\w+)\)", self.log)
         return found[1] if found else "never opened"
+
+    def refusal(self) -> list[str]:
+        """The errors of a crawl that did not begin. Releases of Scrapy before 2.18 can only be told
+        by an exception, which they log with its stack trace."""
+        if not CLOSES_QUIETLY:
+            assert self.wait() == 1, self.log
+            return [self.log]
+        assert self.finish(code=1) == "skitter_refused"
+        assert "Traceback" not in self.log
+        return [one for one in self.log.splitlines() if "ERROR" in one]
 
     def wait(self) -> int | None:
         try:

@@ -51,6 +51,7 @@ class RedisStatsCollector(MemoryStatsCollector):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
+        self._crawler = crawler  # Scrapy 2.13 does not keep it
         self.key: str = crawler.settings.get("STATS_KEY") or DEFAULT_KEY
         self._name = uuid.uuid4().hex
         self._number = 0  # of the last batch that was made
