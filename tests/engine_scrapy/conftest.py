@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from scrapy import version_info as scrapy_version
+from scrapy.utils.reactor import install_reactor
 
 from bookshop import expected_items, read_log
 from forks import Fork, Nursery, Place
@@ -38,6 +39,8 @@ from waiting import PATIENCE_S, until
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
 #: Importing all of an older one chooses a reactor.
 CAN_FORK = scrapy_version >= (2, 14)
+if not CAN_FORK:  # Scrapy 2.13 asks which reactor a crawler is to have before there is one
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 ODD = Path(__file__).parent / "odd.py.txt"
 
 

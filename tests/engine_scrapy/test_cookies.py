@@ -73,6 +73,7 @@ def open_members() -> Iterator[Callable[..., tuple[Members, Web]]]:
 
 SPIDER = """
 import scrapy
+from scrapy.utils.defer import maybe_deferred_to_future
 
 
 class Members(scrapy.Spider):
@@ -96,7 +97,11 @@ class Members(scrapy.Spider):
         if jar != "in line":
             yield request
         else:
-            found = await self.crawler.engine.download_async(request)
+            engine = self.crawler.engine
+            if hasattr(engine, "download_async"):
+                found = await engine.download_async(request)
+            else:  # Scrapy 2.13
+                found = await maybe_deferred_to_future(engine.download(request))
             for one in self.members(found):
                 yield one
 

@@ -13,6 +13,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from twisted.internet.defer import Deferred
 
+from engine_scrapy.conftest import CAN_FORK
 from skitter.embedded import start, stop
 from skitter.errors import JobMissing, ServerFull, ServerUnreachable, UsageError
 from skitter.scrapy.node.housekeeping import Absence
@@ -22,8 +23,11 @@ pytestmark = pytest.mark.timeout(300)
 
 TWICE = """
 import sys
-from scrapy.crawler import AsyncCrawlerProcess
 from scrapy import Spider
+try:
+    from scrapy.crawler import AsyncCrawlerProcess as CrawlerProcess
+except ImportError:  # Scrapy 2.13
+    from scrapy.crawler import CrawlerProcess
 
 
 class One(Spider):
@@ -42,7 +46,7 @@ class Other(One):
     custom_settings = {"SCHEDULER_IDLE_BEFORE_CLOSE": 2}
 
 
-process = AsyncCrawlerProcess(
+process = CrawlerProcess(
     {
         "SCHEDULER": "skitter.scrapy.Scheduler",
         "DUPEFILTER_CLASS": "skitter.scrapy.RFPDupeFilter",
@@ -210,7 +214,8 @@ def test_a_slot_has_the_delay_that_is_configured_and_does_not_wait_a_second_time
 ):
     cluster = make_cluster(open_shop(books=50))
 
-    node = cluster.run_odd("paced", DOWNLOAD_DELAY=0.3, DOWNLOAD_DELAY_JITTER=0)
+    evenly = {"DOWNLOAD_DELAY_JITTER": 0} if CAN_FORK else {"RANDOMIZE_DOWNLOAD_DELAY": False}
+    node = cluster.run_odd("paced", DOWNLOAD_DELAY=0.3, **evenly)
 
     assert node.finish() == "finished"
     assert cluster.items() == [{"upc": "slot", "delay": 0.3, "waits": 0, "raised": 9}]
