@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from contextlib import closing
+
 import msgspec
 import pytest
 
-from skitter.crawl.agent import Agency
+from chaos.rig import PrivateServer
+from skitter.crawl.agent import Agency, Work
 from skitter.frontier.jobs import create_job
 from skitter.frontier.records.agents import Argument, Offer
+from skitter.frontier.records.runs import Spec
 from skitter.frontier.records.schedule import new_schedule, read_schedule, set_schedule
+from skitter.frontier.transport.connection import connect
 from skitter.spider.offers import find_offers
 
 SPIDERS = {
@@ -85,3 +92,25 @@ async def test_a_round_is_one_run_and_one_that_never_began_it_does_not_hold_up_t
     assert after.next_ms > 1000
     await agencies[1]._begin_round(offer, due)
     assert len((await runs.newest(lambda run: run.job == job, limit=10))[0]) == 1
+
+
+async def test_an_agent_that_is_told_twice_to_stop_waits_for_no_server_that_is_away():
+    with closing(PrivateServer()) as private:
+        private.start()
+        async with connect(private.url) as server:
+            server.patience_s = 0.1
+            said: list[str] = []
+            agency = Agency(server, [], 1, "a", {}, said.append)
+            await agency.runs.start(Spec(spider="books"), "one")
+            lease = await agency.runs.take("a", ["books"])
+            assert lease
+            words, pipe = (sys.executable, "-c", ""), asyncio.subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe)
+            agency._works["one"] = Work(lease, process)
+            private.kill()
+            ending = asyncio.create_task(agency._carry_out(agency._works["one"]))
+            agency._stop()
+            agency._stop()
+            await ending
+            assert not agency._works
+            assert said[0].startswith("run one: ")

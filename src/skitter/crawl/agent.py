@@ -349,7 +349,7 @@ class Agency:
                 )
                 break
             except SkitterError as error:
-                if not error.retryable:
+                if not error.retryable or self._signals > 1:  # told to stop now
                     raise
             await asyncio.sleep(TICK_S)
         if is_ours:
