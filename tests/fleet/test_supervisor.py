@@ -329,7 +329,7 @@ async def test_a_machine_that_is_lost_is_named_with_what_it_held_and_what_came_o
     look = await Watcher(busy.server).look_at(busy)
     [machine] = look.machines
     assert (machine.host, machine.is_lost) == (here, True)
-    assert machine.note == "it held 1 URL, which go to others when their leases end"
+    assert machine.note == "it held 1 URL: others take over when its leases end"
     assert [one.name for one in look.silent] == ["w"]
     lost = look.troubles[-1]
     assert lost.kind == "machine lost"
@@ -338,7 +338,7 @@ async def test_a_machine_that_is_lost_is_named_with_what_it_held_and_what_came_o
     await take_back(busy, busy.client, seen=False)
     await log_lost_machines(busy, "other")
     [machine] = (await Watcher(busy.server).look_at(busy)).machines
-    assert machine.note == "it held 1 URL, and all have gone back to the queue"
+    assert machine.note == "it held 1 URL, returned to the queue"
     said = [event.text for event in await read_log(busy)]
     assert [text.partition("; ")[0] for text in said] == [
         f"machine {here} is lost: silent for 20 s"

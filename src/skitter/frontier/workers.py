@@ -268,8 +268,8 @@ async def log_lost_machines(frontier: Frontier, who: str) -> None:
         await log(frontier, "error", who, text)
 
 
-HELD = ", which go to others when their leases end"
-RETURNED = ", and all have gone back to the queue"
+HELD = ": others take over when its leases end"
+RETURNED = ", returned to the queue"
 
 
 async def _count_held(frontier: Frontier, head: str) -> int:
