@@ -62,6 +62,7 @@ export class RunsPage extends Page {
     }
 
     start() {
+        this.#none.hidden = true; // until it is known that there are none
         this.again = this.load(
             EVERY_S,
             (signal) => get("api/runs", { job: this.job, limit: SHOWN }, signal),
