@@ -126,6 +126,24 @@ def test_a_fed_spider_waits_while_its_feed_is_empty(open_shop, make_cluster, unt
     assert "Traceback" not in node.log
 
 
+def test_a_node_that_would_run_the_requests_of_another_spider_warns(open_shop, make_cluster, until):
+    cluster = make_cluster(open_shop(books=50))
+    cluster.create_paused()
+    books = cluster.start()
+    until(lambda: cluster.stats().pending)
+
+    fed = cluster.run_odd("fed", MAX_IDLE_TIME_BEFORE_CLOSE=2)
+
+    warning = (
+        f"WARNING: the requests of {cluster.job} are of the spider 'books', and this node calls"
+    )
+    until(lambda: warning in fed.log)
+    for node in (books, fed):
+        node.interrupt()
+        assert node.finish() == "shutdown"
+    assert warning not in books.log
+
+
 def test_a_spider_fetches_only_what_another_one_has_not(open_shop, make_cluster, tmp_path):
     """One filter for two spiders, and one that is in a file while its job is not on the server."""
     shop, file = open_shop(books=50), tmp_path / "seen.txt"

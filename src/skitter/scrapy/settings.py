@@ -115,6 +115,7 @@ class NodeOptions:
     fingerprinter: str = ""  # identities.py; empty: nothing is filtered
     limits_per: str = "job"  # or "node": Scrapy's downloaders keep them, each for itself
     archive: str = ""  # the folder of kept pages; empty: none is kept
+    spider: str = ""  # its name
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property
@@ -155,6 +156,7 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         raise BadValue("SKITTER_LIMITS_PER", per, "job or node")
     return NodeOptions(
         job=job_name(settings, spider.name),
+        spider=spider.name,
         server=server_settings(settings),
         order=queue_order(settings.get("SCHEDULER_QUEUE_CLASS") or "PriorityQueue"),
         politeness=politeness,

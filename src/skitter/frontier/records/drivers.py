@@ -176,6 +176,13 @@ async def read_run(frontier: Frontier) -> int:
     return int(await frontier.home.command("HGET", "stats", "run") or 0)
 
 
+async def note_spider(frontier: Frontier, name: str, *, begins: bool) -> str:
+    """The spider whose methods the job's requests name: the one that began this run."""
+    set_it = "HSET" if begins else "HSETNX"
+    await frontier.home.command(set_it, "control", "spider", name)
+    return str((await frontier.home.command("HGET", "control", "spider")).decode())
+
+
 # --- what an engine asks of a job that it takes back, or that is idle ----------------------------
 
 

@@ -27,7 +27,7 @@ from skitter.fetch.http.guard import Resolver
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.identities import SCRAPY_REDIS, scrapy_redis_identity
 from skitter.frontier.jobs import note_fingerprinter
-from skitter.frontier.records.drivers import is_adopted
+from skitter.frontier.records.drivers import is_adopted, note_spider
 from skitter.frontier.workers import Vitals
 from skitter.observe.logs import ClusterLog
 from skitter.observe.report import some
@@ -41,7 +41,7 @@ from skitter.scrapy.node.housekeeping import (
     remove_if_last,
     wait_until_set,
 )
-from skitter.scrapy.node.prefetch import IDLE_S, FeedReader, Prefetch, pause_s
+from skitter.scrapy.node.prefetch import IDLE_S, FeedReader, Prefetch, is_done, pause_s
 from skitter.scrapy.node.sender import ResultSender
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class Node:
         self.mailbox.run = await join_run(self.frontier, stats)
         self.mailbox.is_adopted = await is_adopted(self.frontier)
         await self._tell_how_pages_are_identified()
+        await self._check_spider(begins=is_done(stats))
         self.departures = Departures(frontier, Resolver())
         self.delivery = ResultSender(
             frontier,
@@ -233,6 +234,16 @@ class Node:
         self.frontier.identify = scrapy_redis_identity if is_adopted else self.calls.identify
         name = SCRAPY_REDIS if is_adopted else self.options.fingerprinter
         await note_fingerprinter(self.frontier, name)
+
+    async def _check_spider(self, *, begins: bool) -> None:
+        """Two spiders have methods of the same names: nobody else would notice."""
+        ours = self.options.spider
+        if (known := await note_spider(self.frontier, ours, begins=begins)) != ours:
+            self.say(
+                "warning",
+                f"the requests of {self.options.job} are of the spider {known!r}, and this node "
+                f"calls the methods of {ours!r} for them: give each spider its own SKITTER_JOB.",
+            )
 
     def _open_feed(self, feed: FeedOptions) -> FeedReader:
         return FeedReader(
