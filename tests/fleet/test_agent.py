@@ -11,11 +11,13 @@ import pytest
 
 from chaos.rig import PrivateServer
 from skitter.crawl.agent import Agency, Work
+from skitter.errors import SpiderError
 from skitter.frontier.jobs import create_job
 from skitter.frontier.records.agents import Argument, Offer
 from skitter.frontier.records.runs import Spec
 from skitter.frontier.records.schedule import new_schedule, read_schedule, set_schedule
 from skitter.frontier.transport.connection import connect
+from skitter.spider import load_spider
 from skitter.spider.offers import find_offers
 
 SPIDERS = {
@@ -30,6 +32,19 @@ def page(page): ...
     "helper.py": "A = 1\n",
     "wrong.py": "1 / 0\n",
     "twin.py": "from skitter import Spider\nspider = Spider('plain')\nspider.page(print)\n",
+    "lazy.py": """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+from skitter import Spider
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+def typed(pages: int = 3, tags: Sequence[str] = ()) -> Spider:
+    spider = Spider(f"typed-{pages + 1}")
+    spider.page(print)
+    return spider
+""",
     "two.py": """
 from typing import Literal
 from skitter import Spider
@@ -57,6 +72,12 @@ def test_offers_are_the_spiders_of_a_list_with_what_they_take(tmp_path):
     rare = Argument(name="rare", type="bool", default="no", choices=["yes", "no"])
     assert early.arguments == [kind, rare]
     assert late.arguments == [Argument(name="pages", type="int")]
+    types = [(one.name, one.type) for one in found["typed-4"].arguments]
+    assert types == [("pages", "int"), ("tags", "Sequence[str]")]
+    where = f"{tmp_path}/lazy.py"
+    assert load_spider(where, {"pages": "5"}).name == "typed-6"
+    with pytest.raises(SpiderError, match="which is not known"):
+        load_spider(where, {"tags": "a,b"})
     errors = {name: one.error for name, one in found.items() if one.error}
     assert sorted(errors) == [f"{tmp_path}/twin.py", f"{tmp_path}/wrong.py"]
     assert "has a spider of that name, too" in errors[f"{tmp_path}/twin.py"]

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from enum import Enum
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
-from inspect import signature
+from inspect import signature, unwrap
 from pathlib import Path
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -54,8 +54,26 @@ def typed_arguments(
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in given:
             raise SpiderError(f"the spider in {where} needs an argument: add -a {name}=VALUE.")
-    hints = get_type_hints(function, localns={"Spider": Spider})  # maybe imported for typing only
+    hints = hints_of(function)
+    for name in given:
+        if isinstance(kind := hints.get(name), str):
+            raise SpiderError(
+                f"the spider in {where} has an argument {name} of type {kind}, which is not known "
+                "when it runs: import it outside of `if TYPE_CHECKING`."
+            )
     return {name: _convert(name, value, hints.get(name, str)) for name, value in given.items()}
+
+
+def hints_of(function: Callable[..., Spider]) -> dict[str, Any]:
+    """The types of its arguments; as text, if they are imported for type checkers only."""
+    names, found = getattr(unwrap(function), "__globals__", {}), dict[str, Any]()
+    for name, hint in function.__annotations__.items():
+        try:
+            one = SimpleNamespace(__annotations__={name: hint})
+            found |= get_type_hints(one, names, {"Spider": Spider})
+        except (NameError, AttributeError, TypeError):
+            found[name] = hint
+    return found
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:

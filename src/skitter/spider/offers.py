@@ -8,12 +8,13 @@ from __future__ import annotations
 import inspect
 from enum import Enum
 from glob import glob
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from skitter.errors import SpiderError
 from skitter.frontier.records.agents import Argument, Offer
 from skitter.spider.importing import (
     find_spider,
+    hints_of,
     import_target,
     names_a_file,
     spiders_in,
@@ -89,7 +90,7 @@ def _of_function(function: Callable[..., Spider], target: str, module: ModuleTyp
 
 
 def _arguments(function: Callable[..., Spider]) -> list[Argument]:
-    hints = get_type_hints(function, localns={"Spider": Spider})
+    hints = hints_of(function)
     return [
         Argument(
             name=name,
