@@ -45,3 +45,19 @@ def test_a_file_that_changed_is_a_change_and_a_folder_gets_its_row_again(
     assert (change.kind, change.field, change.old, change.new) == (
         "changed", "pdf", file("one"), file("two"),
     )  # fmt: skip
+
+
+def test_a_batch_of_galleries_names_more_files_than_a_statement_takes(database: str):
+    blank = {"path": None, "size": None, "type": None, "sha256": None}
+
+    def gallery(page: int) -> Any:
+        pictures = [{"url": f"http://a.test/{page}/{n}.jpg", **blank} for n in range(2800)]
+        return result(page, {"pictures": pictures})
+
+    told = {**file("one"), "_type": "file", "page": None, "url": "http://a.test/24/2799.jpg"}
+    write(database, [replace(result(900, told), fetched_at=FETCHED_AT)])
+    write(database, [gallery(page) for page in range(25)])
+    with closing(open_database(database, job=JOB)) as table:
+        found = [one for page in table.read(batch=10) for one in page.results]
+    named = [one["sha256"] for row in found for one in row.item["pictures"]]
+    assert (len(named), named.count("one")) == (70_000, 1)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skitter.model import Result
     from skitter.sinks.base import Row
 
+AT_ONCE: Final = 1000
 #: A file of a job, by its URL.
 FILES: Final = Table(
     "_skitter_downloads",
@@ -121,9 +122,10 @@ def fill_files(connection: Connection, table: str, job: str, rows: Iterable[Row]
     for file in (file for row in rows for file in files_in(row.fields)):
         named[file["url"]].append(file)
     known = select(FILES).where(FILES.c.table_name == table, FILES.c.job == job)
-    for fact in connection.execute(known.where(FILES.c.url.in_(list(named)))).mappings():
-        for file in named[fact["url"]]:
-            file.update({name: fact[name] for name in FILE_KEYS})
+    for urls in _pieces(list(named)):
+        for fact in connection.execute(known.where(FILES.c.url.in_(urls))).mappings():
+            for file in named[fact["url"]]:
+                file.update({name: fact[name] for name in FILE_KEYS})
 
 
 def known_files(connection: Connection, table: str, job: str) -> Iterator[Result]:
@@ -139,4 +141,11 @@ def give_again(connection: Connection, job: str, ids: Sequence[str]) -> None:
     have them get them once more, in a later part."""
     if inspect(connection).has_table("_skitter_taken"):
         taken = named_table("_skitter_taken", column("job"), column("id"))
-        connection.execute(delete(taken).where(taken.c.job == job, taken.c.id.in_(ids)))
+        for some in _pieces(ids):
+            connection.execute(delete(taken).where(taken.c.job == job, taken.c.id.in_(some)))
+
+
+def _pieces(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    """One statement takes 32,766 values in SQLite, and 65,535 in PostgreSQL; a page may have
+    hundreds of pictures."""
+    return (values[start : start + AT_ONCE] for start in range(0, len(values), AT_ONCE))
