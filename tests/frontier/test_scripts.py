@@ -131,6 +131,7 @@ WHOLE = {
     "figures.lua": {"family"},  # a histogram has 450 fields at the most, a table is folded before
     "lib/rows.lua": {"key"},  # as it is here, at twice its size
     "feed.lua": {"feeding"},  # a batch for each node that reads just now
+    "share_out.lua": {"at"},  # the jobs of a machine that have asked within a minute
     "spare.lua": {"workers"},  # a handful, counted before
 }
 WHOLE_ANYWHERE = {"stats", "routes"}  # a few dozen counters; as many for each route of skitter.toml

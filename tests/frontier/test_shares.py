@@ -46,6 +46,10 @@ async def test_one_alone_and_one_whose_others_have_nothing_to_begin_have_it_all(
     await ask({"c": large}, clock, times=20)
     clock.advance(1)  # it has ended
     assert await small.take(32) == 32
+    clock.advance(90)
+    await small.take(32)
+    key = small.shard.keys.key("shares", small.machine)
+    assert await small.shard.server.command("HKEYS", key) == [b"a"]
 
 
 async def test_who_comes_back_has_saved_nothing_up(share, clock):

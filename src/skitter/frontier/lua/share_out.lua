@@ -3,7 +3,8 @@ share_out: how many requests a job may begin on a machine that jobs share: in pr
 shares, among those that want some. A job that is ahead waits for those that have asked lately.
 
 FLAGS  allow-oom
-KEYS   shares   hash   of no job: job -> requests begun per share, and when it asked; by machine
+KEYS   shares   hash   of no job: job -> requests begun per share, and when it asked (below 0: it
+                       has nothing to begin); by machine
 ARGV   now      text   server ms; empty outside of tests and simulation
        machine  text
        job      text
@@ -24,6 +25,8 @@ for i = 1, #rows, 2 do
     served, asked_ms = its, when
   elseif now_ms - when <= PRESENT_MS then
     least = math.min(least, its)
+  elseif now_ms - math.abs(when) > 1000 * KEPT_S then
+    redis.call('HDEL', at, rows[i])
   end
 end
 
@@ -36,7 +39,7 @@ if not alone then
   local room = math.floor((math.min(least, served) + AHEAD - served) * share)
   granted = math.max(0, math.min(wanted, room))
 end
-local present_ms = unused > 0 and 0 or now_ms
-redis.call('HSET', at, job, string.format('%.6f %.0f', served + granted / share, present_ms))
+local when = unused > 0 and -now_ms or now_ms -- below 0: it does not wait for its turn
+redis.call('HSET', at, job, string.format('%.6f %.0f', served + granted / share, when))
 redis.call('EXPIRE', at, KEPT_S)
 return granted
