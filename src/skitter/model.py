@@ -233,6 +233,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     losses: int  # how many workers vanished while holding it
     token: str  # proves that the lease is ours
     pace: Pace | None = None  # None: no delay
+    #: When it was added, in seconds since the epoch, by the clock of who added it. None: unknown.
+    added_at: float | None = None
 
     @property
     def url(self) -> str:

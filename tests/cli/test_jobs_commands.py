@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -309,6 +310,7 @@ def test_why_explains_a_url(skitter, job):
     as_json = skitter("why", job, "https://a.test/2", "--json").json
 
     assert "it is the same page as https://a.test/1" in shown.out
+    assert re.search(r"added at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown.out)
     assert as_json["state"] == "unknown"
 
 

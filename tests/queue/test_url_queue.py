@@ -6,7 +6,9 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -627,3 +629,26 @@ def test_a_death_in_company_blames_nobody_and_a_suspect_is_handed_out_alone(job,
 async def letters_of(job: str, server_url: str) -> list[DeadLetter]:
     async with open_frontier(job, redis=server_url) as frontier:
         return [one async for one in dead_letters(frontier)]
+
+
+def test_a_lease_says_when_its_url_was_added_whatever_else_it_has(server_url, job):
+    options = JobOptions(politeness=Politeness(delay_s=0))
+    began = int(time.time())
+    with URLQueue(job, redis=server_url, options=options) as queue:
+        queue.push("https://a.test/plain")
+        full: dict[str, Any] = {
+            "method": "POST",
+            "headers": {"X-A": "1"},
+            "body": "q",
+            "meta": {"n": 5},
+        }
+        queue.push("https://b.test/full", priority=3, unique="u", session="s", **full)
+        first = queue.pop()
+        assert first
+        queue.fail(first, "away")
+        tasks = [first, *queue.pop_many(5)]
+    assert [task.url[-4:] for task in tasks] == ["full", "lain"]
+    for task in tasks:
+        assert task.added_at is not None
+        assert began <= task.added_at <= time.time()
+    assert (first.request.meta, first.request.body, first.request.unique) == ({"n": 5}, b"q", "u")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ import msgspec
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, TooBig, UsageError, shorten
-from skitter.frontier.transport.messages import NOT_PLAIN, encode
+from skitter.frontier.transport.messages import NOT_PLAIN, encode, stamped
 from skitter.model import LANES, Request
 from skitter.settings import Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify
@@ -64,6 +65,7 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
     url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)
     check_record(body, request, limit_bytes=limit_bytes)
+    body = stamped(body, time.time())
     name = with_lane(host, request.lane) if request.lane else host
     record = b"%d %b %b" % (request.priority, name.encode(), body)
     return Offer(layout.shard_of(host), (fp, name, request.priority, request.depth, record))

@@ -38,7 +38,7 @@ from skitter.frontier.jobs import open_job
 from skitter.frontier.records.health import server_notes
 from skitter.frontier.transport.connection import Server, inspect
 from skitter.frontier.workers import FETCHING, SILENCE_S, heartbeats, supervisors
-from skitter.observe.report import duration, some
+from skitter.observe.report import duration, moment, some
 from skitter.redact import redact, redact_text, redact_tree
 from skitter.settings import Settings, resolve
 
@@ -193,6 +193,8 @@ def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
         yield "because" if i == 0 else "", redact_text(reason)
     if found.depth is not None:
         yield "found on", redact(found.found_on or "") or "pushed from outside"
+        if found.added_at is not None:
+            yield "added at", moment(found.added_at)
         yield "depth", found.depth
         yield "priority", found.priority
     if found.method not in (None, "GET"):

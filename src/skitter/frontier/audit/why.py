@@ -108,6 +108,7 @@ class Explanation:
     because: list[str] = field(default_factory=list)
     method: str | None = None
     found_on: str | None = None
+    added_at: float | None = None  # None: unknown
     depth: int | None = None
     priority: int | None = None
     failures: int = 0
@@ -218,6 +219,7 @@ async def _explain(
         ],
         method=request.method if request else None,
         found_on=request.parent if request else None,
+        added_at=facts.added_at,
         depth=_depth_of(request, facts) if request else None,
         priority=facts.priority if request else None,
         failures=trouble.failures,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from skitter.frontier.delays import LISTS, NEVER, Delay, HostRecord, delay_of, open_host
-from skitter.frontier.transport.messages import decode, open_record
+from skitter.frontier.transport.messages import added_at, decode, open_record
 from skitter.frontier.transport.shard import scan_names
 from skitter.model import Request
 
@@ -44,6 +44,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     host: str  # from its body; empty if it has none
     priority: int
     request: Request | None
+    added_at: float | None
     score: float | None  # in the queue of its host
     queued: bool
     strayed: bool  # in the queue of another host
@@ -118,6 +119,7 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         host=host,
         priority=priority,
         request=request,
+        added_at=added_at(record),
         score=float(queued) if queued != b"" else None,
         # Without a body we cannot tell whose queue it belongs to.
         queued=queued != b"" or (strayed != b"" and not record),
