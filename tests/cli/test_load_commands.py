@@ -174,6 +174,28 @@ async def test_outputs_whose_loaders_are_killed_get_every_row_once_and_wait_for_
     assert ((await frontier.stats()).items, (await frontier.stats()).stored) == (0, 3004)
 
 
+async def test_parts_are_added_while_a_loader_runs_and_each_row_is_in_one(
+    frontier, job, server_url, tmp_path
+):
+    def parts() -> list[Path]:
+        return sorted((tmp_path / "parts").glob("*.jsonl"))
+
+    async def has(number: int) -> bool:
+        return len(parts()) >= number
+
+    to = f"file://{tmp_path}/parts/?format=jsonl&rows=3&every=1s"
+    async with loader(server_url, tmp_path, job, "--to", to) as process:
+        await until(lambda: has(2))  # of three rows and of one
+        await fill(frontier, 5, first=4)
+        await until(lambda: has(4))
+        process.terminate()
+        _, err = await process.communicate()
+
+    assert process.returncode == 0, err
+    rows = [json.loads(line) for part in parts() for line in part.read_text().splitlines()]
+    assert len({row["_id"] for row in rows}) == len(rows) == 9
+
+
 async def test_a_job_that_is_purged_ends_its_loader_with_one_sentence(
     frontier, job, server_url, tmp_path
 ):

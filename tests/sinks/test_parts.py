@@ -14,7 +14,8 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, write
-from skitter.sinks import BadSink, Destination
+from skitter.errors import UsageError
+from skitter.sinks import Destination
 from skitter.sinks.databases.parts import Outbox
 from skitter.sinks.objects import Folder, write_parts
 from skitter.sinks.registry import open_database
@@ -87,9 +88,9 @@ def test_a_folder_as_output_gets_what_is_new_at_the_end_of_each_run(tmp_path: Pa
     assert [row["n"] for row in rows_in(tmp_path / "out")] == [0, 1]
 
 
-@pytest.mark.parametrize("query", ["format=csv", "rows=0", "rows=x", "part=1"])
+@pytest.mark.parametrize("query", ["format=csv", "rows=0", "rows=x", "part=1", "every=soon"])
 def test_a_mistake_in_the_address_is_a_sentence(query: str):
-    with pytest.raises(BadSink, match="after the folder, only"):
+    with pytest.raises(UsageError, match=r"after the folder, only|an interval such as"):
         Folder.of(f"s3://bucket/books/?{query}")
 
 

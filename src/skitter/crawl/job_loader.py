@@ -26,7 +26,7 @@ from skitter.frontier.transport.messages import cut
 from skitter.frontier.workers import Vitals
 from skitter.observe.logs import ClusterLog
 from skitter.observe.metrics import Recorder
-from skitter.observe.report import some
+from skitter.observe.report import duration, some
 from skitter.redact import redact, shown
 from skitter.sinks import LoadHooks, LoadPace, LoadState, Retrier, Sink, Stopped, load
 from skitter.sinks.base import ThreadedSink, Watching
@@ -130,6 +130,17 @@ class Loader:
         self.rejected += 1
 
 
+async def add_parts(to: Destination, every_s: float, log: Log) -> None:
+    """Again and again, until cancelled: a part that was begun is completed by the next one."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            if not to.is_missing:
+                await to.finish()
+        except SkitterError as error:
+            log("warning", f"{error} It is tried again in {duration(every_s)}.")
+
+
 LAST_WORDS_S = 3.0  # the server may be down
 
 
@@ -198,7 +209,15 @@ class LoaderProcess:
                 make = partial(make, progress=self.progress)
             loaders = await loaders_of(frontier, self.outs, make)
             async with self._beating([one for one, _ in loaders.values()], logbook, figures):
-                written = await load_all(loaders)
+                parts = [
+                    asyncio.create_task(add_parts(one, every_s, logbook))
+                    for one in self.outs
+                    if (every_s := one.every_s)
+                ]
+                try:
+                    written = await load_all(loaders)
+                finally:
+                    await cancel_all(parts)
         if self.parent is None:
             for to in self.outs:
                 await to.finish()

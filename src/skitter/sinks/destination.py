@@ -110,6 +110,14 @@ class Destination:
         return _rank(self.dsn) < 2
 
     @property
+    def every_s(self) -> float | None:
+        """How often parts are added to a folder while a loader runs; None: it is none."""
+        if not find_type(self.dsn).parts:
+            return None
+        every_s: float = load("skitter.sinks.objects:Folder").of(self.dsn).every_s
+        return every_s
+
+    @property
     def is_missing(self) -> bool:
         """Whether its rows are in a file that does not exist."""
         return is_local(self.store) and not Path(self.place).exists()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from skitter.redact import redact
+from skitter.settings.option import seconds_of
 from skitter.sinks.base import BadSink, FileFormat, MissingExtra, SinkAway, open_on_thread
 from skitter.sinks.databases.parts import Outbox
 from skitter.sinks.files.jsonl import JsonlFormat
@@ -34,6 +35,7 @@ except ImportError as error:
     raise MissingExtra("a folder of parts", "objects") from error
 
 ROWS: Final = 50_000  # of a part
+EVERY_S: Final = 600.0
 FORMATS: Final = ("parquet", "jsonl")
 RETRIES: Final[Any] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 
@@ -45,18 +47,21 @@ class Folder:
     url: str
     format: str = "parquet"
     rows: int = ROWS
+    every_s: float = EVERY_S  # while a loader runs, what has come since goes there
 
     @classmethod
     def of(cls, dsn: str) -> Folder:
-        """`s3://bucket/folder/?format=jsonl&rows=1000`."""
+        """`s3://bucket/folder/?format=jsonl&rows=1000&every=5m`."""
         url, _, query = dsn.partition("?")
         given = dict(parse_qsl(query))
         format, rows = given.pop("format", "parquet"), given.pop("rows", str(ROWS))
+        every = given.pop("every", "")
         if format not in FORMATS or not rows.isdigit() or not int(rows) or given:
             raise BadSink(
-                f"{redact(dsn)}: after the folder, only ?format=parquet or jsonl and &rows=N work."
+                f"{redact(dsn)}: after the folder, only ?format=parquet or jsonl, &rows=N and "
+                "&every=10m work."
             )
-        return cls(url, format, int(rows))
+        return cls(url, format, int(rows), seconds_of("every", every) if every else EVERY_S)
 
     def open(self) -> Any:
         try:
