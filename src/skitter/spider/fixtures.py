@@ -20,11 +20,11 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from skitter.archive.differences import Difference, differences, encoded
 from skitter.archive.masking import described, has_secret, without_user
 from skitter.errors import SkitterError, SpiderError, UsageError
 from skitter.model import Request, Response
 from skitter.redact import redact, redact_headers, redact_request, redact_tree
-from skitter.spider.differences import Difference, differences, encoded
 from skitter.spider.importing import load_spider, names_a_file, split_target
 from skitter.spider.page import Page
 from skitter.spider.run import run_handler
