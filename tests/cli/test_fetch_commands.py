@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from needs import need
-from skitter.cli.commands.one_page import visit
+from skitter.cli.commands.pages.one_page import visit
 from skitter.engine.stages import STAGES
 from skitter.fetch import FetchOptions
 from skitter.settings import Config

@@ -8,7 +8,7 @@ import pytest
 
 import skitter.engine.stages as package
 from attempts import attempts_of
-from skitter.cli.commands.one_page import lease_of
+from skitter.cli.commands.pages.one_page import lease_of
 from skitter.engine.attempt import ENDS, Attempts
 from skitter.engine.departures import TooEarly
 from skitter.engine.parts import Parts

@@ -39,9 +39,15 @@ PANELS = {
     "Write a spider": {
         "demo": ("commands.project:demo", "Crawl a bundled bookshop, and audit the result."),
         "new": ("commands.project:new", "Write a working spider and its test, for you to change."),
-        "fetch": ("commands.shell:fetch", "Show one page as a worker sees it."),
-        "shell": ("commands.shell:shell", "Open a Python shell with a page that was just fetched."),
-        "map": ("commands.map:map_site", "List a site's URLs from its sitemaps, feeds or links."),
+        "fetch": ("commands.pages.shell:fetch", "Show one page as a worker sees it."),
+        "shell": (
+            "commands.pages.shell:shell",
+            "Open a Python shell with a page that was just fetched.",
+        ),
+        "map": (
+            "commands.pages.map:map_site",
+            "List a site's URLs from its sitemaps, feeds or links.",
+        ),
         "plan": (
             "commands.project:plan",
             "Say how long a crawl takes, what it needs, and what bounds it.",
@@ -80,9 +86,15 @@ PANELS = {
             "commands.jobs:rejected",
             "Show items that do not fit their type or cannot be stored.",
         ),
-        "archive": ("commands.archive:group", "Show and read the pages that a crawl has kept."),
-        "replay": ("commands.archive:replay", "Run a spider on kept pages, without the web."),
-        "redo": ("commands.archive:redo", "Handle pages again, with the spider as it is now."),
+        "archive": (
+            "commands.pages.archive:group",
+            "Show and read the pages that a crawl has kept.",
+        ),
+        "replay": ("commands.pages.archive:replay", "Run a spider on kept pages, without the web."),
+        "redo": (
+            "commands.pages.archive:redo",
+            "Handle pages again, with the spider as it is now.",
+        ),
         "forget": (
             "commands.leaving:forget_urls",
             "Forget pages that are done, so that a link or a push brings them again.",

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import uvloop
 
-from skitter.cli.commands.one_page import Hop, Visit, visit
+from skitter.cli.commands.pages.one_page import Hop, Visit, visit
 from skitter.cli.common import Arguments, Json, on_job, pairs_of
 from skitter.cli.failures import as_page, failed_page, handle_again, trace_with_locals
 from skitter.cli.flags import FETCHING, Given, with_flags

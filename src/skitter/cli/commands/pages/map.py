@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import uvloop
 
-from skitter.cli.commands.one_page import NO_FREE_PROXY, lease_of, open_proxied
+from skitter.cli.commands.pages.one_page import NO_FREE_PROXY, lease_of, open_proxied
 from skitter.cli.common import Json
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option
