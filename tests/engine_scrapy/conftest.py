@@ -33,7 +33,7 @@ from skitter.frontier.records.health import read_quality
 from skitter.frontier.transport.connection import connect
 from skitter.model import State, Stats
 from skitter.observe.quality import total
-from skitter.scrapy.refused import CLOSES_QUIETLY
+from skitter.scrapy.inside.refused import CLOSES_QUIETLY
 from waiting import PATIENCE_S, until
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"

@@ -16,7 +16,7 @@ from scrapy.utils.test import get_crawler
 
 from skitter.errors import AddressRefused
 from skitter.scrapy.compatibility import check_settings
-from skitter.scrapy.outbound import GuardMiddleware
+from skitter.scrapy.inside.outbound import GuardMiddleware
 from spellings import LOGINS, PUBLIC
 
 pytestmark = pytest.mark.timeout(300)
@@ -91,7 +91,7 @@ from scrapy import Request
 from scrapy.utils.test import get_crawler
 from twisted.internet import reactor
 from skitter.scrapy.compatibility import check_settings
-from skitter.scrapy.outbound import GuardMiddleware, JudgingNames
+from skitter.scrapy.inside.outbound import GuardMiddleware, JudgingNames
 
 guard = GuardMiddleware(get_crawler(settings_dict={"TWISTED_REACTOR_ENABLED": True}))
 reactor.installResolver(reactor.resolver)

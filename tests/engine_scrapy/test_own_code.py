@@ -28,7 +28,7 @@ from skitter.scrapy import (
 )
 from skitter.scrapy.connection import from_settings
 from skitter.scrapy.dupefilter import make_dupefilter
-from skitter.scrapy.refused import CLOSES_QUIETLY, is_refused
+from skitter.scrapy.inside.refused import CLOSES_QUIETLY, is_refused
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
 OWN = '''

@@ -17,7 +17,7 @@ from skitter.frontier.transport.connection import connect
 from skitter.frontier.workers import live_workers
 from skitter.model import State
 from skitter.observe.quality import total
-from skitter.scrapy.downloads import AGAIN
+from skitter.scrapy.inside.downloads import AGAIN
 
 pytestmark = pytest.mark.timeout(300)
 

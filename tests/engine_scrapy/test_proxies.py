@@ -18,7 +18,7 @@ from skitter.errors import UsageError
 from skitter.frontier.jobs import create_job
 from skitter.frontier.transport.connection import connect
 from skitter.model import Request
-from skitter.scrapy.outbound import StoredProxies
+from skitter.scrapy.inside.outbound import StoredProxies
 
 pytestmark = pytest.mark.timeout(300)
 

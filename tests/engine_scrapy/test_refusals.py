@@ -11,7 +11,7 @@ from scrapy.spiders import CrawlSpider, Rule
 
 from skitter.explain import explain_url
 from skitter.observe.report import kept_out
-from skitter.scrapy.refused import has_errback
+from skitter.scrapy.inside.refused import has_errback
 
 
 class Books(CrawlSpider):

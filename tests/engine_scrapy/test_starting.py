@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred
 from engine_scrapy.conftest import CAN_FORK
 from skitter.embedded import start, stop
 from skitter.errors import JobMissing, ServerFull, ServerUnreachable, UsageError
+from skitter.scrapy.inside.refused import end_opening
 from skitter.scrapy.node.housekeeping import Absence
-from skitter.scrapy.refused import end_opening
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -199,7 +199,7 @@ class Mistaken(RedisCrawlSpider):
 
 
 def test_a_scrapy_that_cannot_close_quietly_gets_the_error_itself(monkeypatch):
-    monkeypatch.setattr("skitter.scrapy.refused.CLOSES_QUIETLY", False)
+    monkeypatch.setattr("skitter.scrapy.inside.refused.CLOSES_QUIETLY", False)
     opened: Deferred[Any] = Deferred()
     errors: list[Any] = []
 

@@ -7,14 +7,12 @@ ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
 compatibility  What Skitter does with each setting and method of scrapy-redis
 connection     Where the server is, and Redis clients for pipelines and scripts, as in scrapy-redis
 defaults       Default values under the names of `scrapy_redis.defaults`, for code that reads them
-downloads      Downloads: when they leave, what the answers say, and their figures
 dupefilter     Which requests are the same: the dupefilter, and our fingerprinter
+inside/        Inside Scrapy: its downloads, where they may go, and what is refused
 internals      The only module that touches Scrapy's private names
 node/          A node: the frontier's side of a Scrapy process, on its own thread
-outbound       Where Scrapy's downloader may go: no private address, no foreign proxy
 pipelines      Item pipelines: to a list that others read
 queue          Names for SCHEDULER_QUEUE_CLASS: the order of requests within a download slot
-refused        What is refused or dropped: bad settings, requests, responses, items
 requests/      Scrapy's requests as plain data, without pickle
 scheduler      The scheduler: Scrapy's side of a node
 settings       A node's options, read once from Scrapy's settings

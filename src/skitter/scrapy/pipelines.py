@@ -20,8 +20,8 @@ from skitter.frontier.completions import MAX_ITEM_BYTES
 from skitter.frontier.transport.messages import NOT_PLAIN, encode
 from skitter.scrapy.compatibility import PIPELINE, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
+from skitter.scrapy.inside.refused import refuse
 from skitter.scrapy.internals import in_thread
-from skitter.scrapy.refused import refuse
 from skitter.scrapy.scheduler import scheduler_of
 from skitter.scrapy.settings import fill
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.refused import LocalScheduler
+    from skitter.scrapy.inside.refused import LocalScheduler
     from skitter.scrapy.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,22 @@ from skitter.frontier.requests import Offer, offer
 from skitter.frontier.transport.messages import NOT_PLAIN
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.downloads import Downloads, Exchanges
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
+from skitter.scrapy.inside.downloads import Downloads, Exchanges
+from skitter.scrapy.inside.outbound import StoredProxies, make_guard, without_chosen
+from skitter.scrapy.inside.refused import (
+    IgnoredRequests,
+    LocalScheduler,
+    end_opening,
+    fail_when_closed,
+    has_errback,
+    is_local,
+    is_refused,
+    refuse,
+    rejected_item,
+    unasked_status,
+    why_unheard,
+)
 from skitter.scrapy.internals import ScrapyEngine
 from skitter.scrapy.node.cookies import SharedCookies
 from skitter.scrapy.node.mailbox import (
@@ -41,20 +55,6 @@ from skitter.scrapy.node.mailbox import (
 )
 from skitter.scrapy.node.node import Node
 from skitter.scrapy.node.prefetch import FeedOptions
-from skitter.scrapy.outbound import StoredProxies, make_guard, without_chosen
-from skitter.scrapy.refused import (
-    IgnoredRequests,
-    LocalScheduler,
-    end_opening,
-    fail_when_closed,
-    has_errback,
-    is_local,
-    is_refused,
-    refuse,
-    rejected_item,
-    unasked_status,
-    why_unheard,
-)
 from skitter.scrapy.requests.codec import MAX_REQUEST_BYTES, Codec, own_types
 from skitter.scrapy.settings import read_options
 from skitter.scrapy.stats import RedisStatsCollector

@@ -16,8 +16,8 @@ from scrapy.spiders import CrawlSpider, Rule
 from skitter.errors import UsageError, shorten
 from skitter.scrapy.compatibility import SPIDER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
+from skitter.scrapy.inside.refused import LocalScheduler, refuse
 from skitter.scrapy.node.prefetch import FeedOptions
-from skitter.scrapy.refused import LocalScheduler, refuse
 from skitter.scrapy.requests.codec import find_public_callback, request_fields
 from skitter.scrapy.scheduler import Scheduler, scheduler_of
 from skitter.scrapy.settings import Unusable, encoding, fill, whole, whole_setting
