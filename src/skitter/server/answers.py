@@ -21,7 +21,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.dead import drop, unfetched
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import open_job
-from skitter.frontier.records.answers import keep_answer, note_waiting, read_answers
+from skitter.frontier.records.live import keep_answer, note_waiting, read_answers
 from skitter.frontier.workers import FETCHING, live_workers
 from skitter.scrape import ID, JOB
 

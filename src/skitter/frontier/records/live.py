@@ -1,6 +1,6 @@
-"""Items as they are found, for those who watch a job.
+"""Items as they are found for those who watch a job, and answers for those who asked for a page.
 
-They are copies: a loader takes the items themselves away, sooner or later.
+Items are copies: a loader takes the items themselves away, sooner or later.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from skitter.frontier.items import results_in
 from skitter.frontier.workers import FETCHING, live_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.shard import Shard
     from skitter.model import Result
 
-#: How long items are copied after somebody has asked for the last time.
+#: How long items are copied after somebody has asked for the last time, and an answer is kept.
 KEPT_S: Final = 600
+#: How long it is known that somebody waits for an answer.
+WAITING_S: Final = 86_400
 ASK_S: Final = 20.0
 PAGE: Final = 500
 NOWHERE: Final = "0-0"
@@ -95,3 +99,21 @@ async def _is_cut_off(shard: Shard, place: str) -> bool:
     if place == NOWHERE:
         return False
     return not await shard.command("XRANGE", "live", place, place)
+
+
+async def note_waiting(frontier: Frontier, id: str, answer: bytes) -> None:
+    """Somebody will come back for it. Never replaces an answer."""
+    key = frontier.home.keys.key("answer", id)
+    await frontier.server.command("SET", key, answer, "NX", "EX", WAITING_S)
+
+
+async def keep_answer(frontier: Frontier, id: str, answer: bytes) -> None:
+    key = frontier.home.keys.key("answer", id)
+    await frontier.server.command("SET", key, answer, "EX", KEPT_S)
+
+
+async def read_answers(frontier: Frontier, ids: Sequence[str]) -> list[bytes | None]:
+    """In the order of the ids; None: nothing is known of it."""
+    keys = [frontier.home.keys.key("answer", id) for id in ids]
+    found: list[bytes | None] = await frontier.server.command("MGET", *keys)
+    return found
