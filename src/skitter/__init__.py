@@ -9,7 +9,6 @@ cli/           The command line: each command parses, calls and renders
 client         A client of the HTTP API, for programs that should not have credentials for Redis
 crawl/         A crawl from its seeds to its report, and the processes on this machine that make it
 demo/          What `skitter demo` crawls: a bookshop on loopback (`site/`), and the spiders for it
-disk           Room on disks, and a user's place on them
 domains        Which hosts belong together: by registrable domain, from the public suffix list
 embedded/      The embedded server: a private Valkey, shared by every process that uses a directory
 engine/        The engine: leases requests, makes an attempt at each, sends the outcomes

@@ -54,9 +54,10 @@ command line returns, `retryable` says whether the same call may succeed later.
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from skitter.disk import free_space
 from skitter.redact import redact, redact_text
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
 #: The crawl has ended, but some URLs are held: docs/howto/traps.md.
 HELD: Final = 4
+#: Errors for a full disk, a full quota or a file at its size limit.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SkitterError(Exception):
@@ -512,3 +515,13 @@ def no_such_name(owner: object, name: str, elsewhere: Mapping[str, str]) -> Attr
 def shorten(text: str, limit: int = 120) -> str:
     """Truncate a value for a message, so that a 100 KB URL does not fill the screen."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"
+
+
+def free_space(directory: Path) -> str:
+    """How much space is left on a directory's disk, as text."""
+    try:
+        disk = os.statvfs(directory)  # as shutil does, which every command would import
+    except OSError:  # the directory was deleted
+        return "nothing"
+    free = disk.f_bavail * disk.f_frsize
+    return f"{free / 2**20:,.0f} MB" if free >= 2**20 else f"{free / 2**10:,.0f} KB"

@@ -8,6 +8,7 @@ renamed is still ours, a copy elsewhere is not (ADR 55).
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -16,7 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skitter.disk import state_dir
 from skitter.errors import DirectoryUnusable
 
 if TYPE_CHECKING:
@@ -292,3 +292,15 @@ def open_append(path: Path) -> int:
     """A descriptor for appending to one of our files; never through a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
+
+
+def state_dir() -> Path:
+    """Where programs of this user keep their state. OSError: the user has no home directory, like
+    those of systemd's DynamicUser= and of many containers."""
+    chosen = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if chosen.is_absolute():  # by its specification, a relative one counts as unset
+        return chosen
+    with suppress(RuntimeError):
+        if (home := Path.home()).is_absolute() and home.is_dir():  # root would make it
+            return home / ".local" / "state"
+    raise FileNotFoundError(errno.ENOENT, "this user has no home directory")

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from skitter.cli.tuning import is_served_here, serving_here
-from skitter.disk import state_dir
+from skitter.trust import state_dir
 
 NAMELESS = 2_000_000_000  # nobody's number
 

@@ -20,12 +20,11 @@ import pytest
 from redis import Redis
 
 from skitter.cli.main import run_command
-from skitter.disk import state_dir
 from skitter.embedded import EmbeddedServer, hold, running, start, stop
 from skitter.errors import DirectoryUnusable
 from skitter.server import keyring
 from skitter.sinks.destination import store_of
-from skitter.trust import KEY, MARK, OBEYED, check_known, make_ours, spelled, trust
+from skitter.trust import KEY, MARK, OBEYED, check_known, make_ours, spelled, state_dir, trust
 
 SPIDER = """
 from skitter import Spider

@@ -12,8 +12,7 @@ import os
 import sys
 from io import TextIOWrapper
 
-from skitter.disk import NO_ROOM
-from skitter.errors import SkitterError, shorten
+from skitter.errors import NO_ROOM, SkitterError, shorten
 
 #: System errors about a path that the user should not have named.
 NOT_A_PATH = (

@@ -8,8 +8,6 @@ import os
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from skitter.disk import state_dir
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -72,4 +70,6 @@ def give_way(asked: int | None) -> None:
 
 
 def _file() -> Path:
+    from skitter.trust import state_dir  # every command would import it
+
     return state_dir() / "skitter" / "serving"

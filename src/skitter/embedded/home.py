@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from skitter.disk import NO_ROOM
-from skitter.errors import DirectoryUnusable, DiskFull
+from skitter.errors import NO_ROOM, DirectoryUnusable, DiskFull
 from skitter.trust import check_ours, make_ours
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skitter.disk import NO_ROOM, free_space
-from skitter.errors import BadResponse, NoRoomForFiles, ResponseTooLarge
+from skitter.errors import NO_ROOM, BadResponse, NoRoomForFiles, ResponseTooLarge, free_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from skitter.disk import state_dir
 from skitter.errors import DirectoryUnusable
 from skitter.frontier.records.operators import (
     SHAPE,
@@ -27,7 +26,7 @@ from skitter.frontier.records.operators import (
     note_logout,
 )
 from skitter.server.problems import Refusal
-from skitter.trust import read_private
+from skitter.trust import read_private, state_dir
 
 if TYPE_CHECKING:
     from skitter.frontier.transport.connection import Server

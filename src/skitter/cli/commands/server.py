@@ -15,10 +15,9 @@ from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import out, remark
 from skitter.cli.show.output import answer, emit_json, pairs, print_progress, say
-from skitter.disk import free_space
 from skitter.embedded import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 from skitter.embedded.home import disk_errors
-from skitter.errors import JobMissing, SkitterError, UsageError
+from skitter.errors import JobMissing, SkitterError, UsageError, free_space
 from skitter.fetch.browser.chromium import find_browser, missing
 from skitter.frontier.jobs import for_each_job, list_jobs, open_job
 from skitter.frontier.records.health import bloom_warnings

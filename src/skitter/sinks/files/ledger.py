@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 
-from skitter.disk import free_space
+from skitter.errors import free_space
 from skitter.sinks.base import BadSink, SinkAway, SinkBusy
 
 if TYPE_CHECKING:
