@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from skitter.cli.failures import handle_again, trace_with_locals
+from skitter.cli.failed_pages import handle_again, trace_with_locals
 from skitter.engine.assembly import open_worker
 from skitter.engine.parts import WorkerOptions
 from skitter.fetch.http.fetcher import StaticFetcher

@@ -12,7 +12,7 @@ import uvloop
 
 from skitter.cli.commands.pages.one_page import first_request, visit
 from skitter.cli.common import Arguments, Json, on_job, pairs_of
-from skitter.cli.failures import as_page, failed_page
+from skitter.cli.failed_pages import as_page, failed_page
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.show.output import emit_json, print_error, say

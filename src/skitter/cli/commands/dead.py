@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 import msgspec
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
-from skitter.cli.failures import as_page, failed_page
+from skitter.cli.failed_pages import as_page, failed_page
 from skitter.cli.parameters import Argument, Group, Option
 from skitter.cli.show.console import indented, out
 from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say

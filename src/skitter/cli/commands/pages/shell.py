@@ -19,7 +19,7 @@ import uvloop
 
 from skitter.cli.commands.pages.one_page import Hop, Visit, visit
 from skitter.cli.common import Arguments, Json, on_job, pairs_of
-from skitter.cli.failures import as_page, failed_page, handle_again, trace_with_locals
+from skitter.cli.failed_pages import as_page, failed_page, handle_again, trace_with_locals
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import emit_json, pairs, print_error, print_progress
