@@ -20,8 +20,8 @@ from proxies import BLOCK_PAGE, Proxy, open_proxy
 from skitter.engine.assembly import open_worker
 from skitter.engine.departures import TooEarly
 from skitter.engine.proxies.bandit import Exit
+from skitter.engine.proxies.choosing import Ledger, Routes
 from skitter.engine.proxies.routed import RoutedFetcher, RoutedRenderer, open_routes
-from skitter.engine.proxies.selection import Ledger, Routes
 from skitter.engine.pulse import cancel_all
 from skitter.errors import AddressRefused, NoRoute, ProxyFault
 from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
@@ -190,7 +190,7 @@ async def test_a_ban_and_a_soft_block_count_against_route_and_domain(town):
 
 
 async def test_when_every_route_rests_pages_go_back_unharmed(town, monkeypatch):
-    monkeypatch.setattr("skitter.engine.proxies.selection.PATIENCE_S", 0.01)
+    monkeypatch.setattr("skitter.engine.proxies.choosing.PATIENCE_S", 0.01)
     proxy = await town.add("a")
     await proxy.stop()
     async with town.fetcher(town.route("a")) as fetcher:

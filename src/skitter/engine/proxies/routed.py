@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from skitter.engine.proxies.bandit import Exit
-from skitter.engine.proxies.selection import Ledger, Routes
+from skitter.engine.proxies.choosing import Ledger, Routes
 from skitter.engine.verdict import blocker_of
 from skitter.errors import AddressRefused, ConnectFailed, FetchError, ProxyFault, ResponseTooLarge
 from skitter.fetch.http.fetcher import HttpFetcher
@@ -29,7 +29,7 @@ from skitter.observe.metrics import Recorder
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from skitter.engine.proxies.selection import RoutedRequest
+    from skitter.engine.proxies.choosing import RoutedRequest
     from skitter.fetch.browser.render import Render, Renderer
     from skitter.fetch.http.fetcher import Fetcher, Leave
     from skitter.frontier.frontier import Frontier
