@@ -33,7 +33,7 @@ from skitter.cli.crawl import Target, plan_of
 from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.running import run_plan
-from skitter.cli.show.diff import show_diff, show_left_out
+from skitter.cli.show.changed_rows import show_diff, show_left_out
 from skitter.cli.show.output import emit_json, emit_line, grid, pairs, print_progress, say
 from skitter.crawl.plan import Plan
 from skitter.crawl.redo import Redo, Redone
