@@ -16,7 +16,7 @@ import pytest
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, write
 from skitter.errors import UsageError
 from skitter.sinks import Destination
-from skitter.sinks.databases.parts import Outbox
+from skitter.sinks.databases.part_files import Outbox
 from skitter.sinks.objects import Folder, write_parts
 from skitter.sinks.registry import open_database
 

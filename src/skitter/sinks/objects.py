@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from skitter.redact import redact
 from skitter.settings.option import seconds_of
 from skitter.sinks.base import BadSink, FileFormat, MissingExtra, SinkAway, open_on_thread
-from skitter.sinks.databases.parts import Outbox
+from skitter.sinks.databases.part_files import Outbox
 from skitter.sinks.files.jsonl import JsonlFormat
 from skitter.sinks.registry import open_database
 
