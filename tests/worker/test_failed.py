@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 
 import msgspec
@@ -17,6 +18,7 @@ from skitter.model import Request, Response
 from skitter.settings import ArchiveOptions, FetchOptions, QualityOptions, WorkerConfig
 from skitter.spider import Spider
 from skitter.spider.fixtures import as_page
+from skitter.spider.page import Page
 
 SITE = "https://shop.example"
 HOSTILE = b"<script>document.title = 'run'</script><p>9"
@@ -104,6 +106,19 @@ async def test_examples_of_what_got_worse_are_kept_though_their_pages_are_done(f
     assert len(kept) == 6
     assert all(("/none/" in one.url) == one.reason.endswith("no item") for one in kept)
     assert (await frontier.stats()).dead == 0
+
+
+async def test_the_trees_of_pages_that_are_done_are_let_go(frontier):
+    spider, config = make_spider(SITE, divisor=1), WorkerConfig()
+    fetcher = StaticFetcher({f"{SITE}/{number}": HOSTILE for number in range(9)})
+    await frontier.add([Request(url=url) for url in fetcher.pages])
+    how = WorkerOptions.of(config, watch_signals=False)
+    async with open_worker(frontier, spider, config, fetcher=fetcher, options=how) as worker:
+        await worker.run()
+        assert len(worker.attempts.parts.failed.recent) == 9
+        held = [one.url for one in gc.get_objects() if isinstance(one, Page)]
+
+    assert [url for url in held if url.startswith(SITE)] == []
 
 
 async def test_no_more_space_is_taken_than_is_allowed(frontier):

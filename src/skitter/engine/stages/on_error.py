@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from skitter.engine.parts import Parts
     from skitter.engine.visit import Outcome, Visit
+    from skitter.errors import SkitterError
+    from skitter.model import Lease, Response
 
 
 LONGEST_TRACE: Final = 20_000
@@ -73,12 +75,16 @@ class Failed(Stage):
         return cls(parts) if parts.frontier and parts.config.archive.failed_pages else None
 
     async def ended(self, visit: Visit, outcome: Outcome) -> None:
-        reason = _reason(visit, outcome)
-        if reason and visit.response and self.parts.failed.wants(reason):
-            self.parts.failed.add(_page(visit, reason))
-        elif not reason and visit.response and visit.output and isinstance(outcome, Completed):
-            name = visit.lease.request.handler or self.parts.spider.default or ""
-            self.parts.failed.recent.append((name, visit.output.items, partial(_page, visit)))
+        reason, lease, response = _reason(visit, outcome), visit.lease, visit.response
+        if response is None:
+            return
+        if reason and self.parts.failed.wants(reason):
+            self.parts.failed.add(_page(lease, response, visit.error, reason))
+        elif not reason and visit.output and isinstance(outcome, Completed):
+            name = lease.request.handler or self.parts.spider.default or ""
+            # Not the visit: its tree takes ten times the memory of the page.
+            make = partial(_page, lease, response, None)
+            self.parts.failed.recent.append((name, visit.output.items, make))
 
 
 def _reason(visit: Visit, outcome: Outcome) -> str:
@@ -95,9 +101,7 @@ def _is_of_handler(visit: Visit) -> bool:
     return isinstance(visit.error, HandlerError)
 
 
-def _page(visit: Visit, reason: str) -> FailedPage:
-    lease, response, error = visit.lease, visit.response, visit.error
-    assert response is not None
+def _page(lease: Lease, response: Response, error: SkitterError | None, reason: str) -> FailedPage:
     trace = full_trace(error.__cause__ or error) if error else []
     kept = {name: value for name, value in response.headers if name not in HIDDEN}
     return FailedPage(
