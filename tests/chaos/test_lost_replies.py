@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 from chaos.proxy import LossyProxy
 from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
+from skitter.frontier import requests
 from skitter.frontier.control import configure, set_host, set_state
 from skitter.frontier.dead import dead_letters, drop, revive, withdraw
 from skitter.frontier.delays import Departure
@@ -52,6 +54,12 @@ async def proxy(server_url, short_dir, job) -> AsyncIterator[LossyProxy]:
     lossy = LossyProxy(short_dir / f"{job}.sock", Path(server_url.removeprefix("unix://")))
     async with lossy.running():
         yield lossy
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch) -> None:
+    """When a URL was added, by the clock of its machine, is in its record."""
+    monkeypatch.setattr(requests, "time", SimpleNamespace(time=lambda: 1_700_000_000))
 
 
 async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:

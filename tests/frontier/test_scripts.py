@@ -130,6 +130,7 @@ WHOLE = {
     "audit_sums.lua": {"hosts"},  # counted before
     "figures.lua": {"family"},  # a histogram has 450 fields at the most, a table is folded before
     "lib/rows.lua": {"key"},  # as it is here, at twice its size
+    "keep_failed.lua": {"failed_of"},  # `most` pages of each kind
     "feed.lua": {"feeding"},  # a batch for each node that reads just now
     "share_out.lua": {"at"},  # the jobs of a machine that have asked within a minute
     "spare.lua": {"workers"},  # a handful, counted before

@@ -357,6 +357,7 @@ class Shard:
     def accept(self, offer: Offer, *, has_room: bool = True, is_found: bool = False) -> Added:
         if not self.is_open and not (is_found and self.state == State.CANCELLED):
             self.counts["refused"] += 1
+            self.counts["drain"] += offer.fp not in self.pages
             return Added.CLOSED
         if offer.depth > self.max_depth:
             self.counts["refused"] += 1
@@ -699,6 +700,10 @@ class Model:
         for shard in self.shards:
             total.update(shard.stats())
         return dict(total)
+
+    def kept_out(self) -> dict[str, int]:
+        drained = sum(shard.counts["drain"] for shard in self.shards)
+        return {"drain": drained} if drained else {}
 
     def is_crawled(self) -> bool:
         spent = len(self.in_state("done")) >= self.shards[0].max_pages

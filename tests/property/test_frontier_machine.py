@@ -584,6 +584,7 @@ class FrontierMachine(RuleBasedStateMachine):
             "crawled": self.model.is_crawled(),
             "finished": self.model.is_crawled() and not self.model.stats()["items"],
             **self.model.stats(),
+            "kept_out": self.model.kept_out(),
         }
         over = ("pending", "delayed", "leased", "done", "dead", "dropped")
         assert stats["seen"] == sum(stats[name] for name in over)

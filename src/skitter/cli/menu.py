@@ -119,7 +119,10 @@ PANELS = {
             "commands.metrics:quality",
             "Show how often each field of the items is filled, now and before.",
         ),
-        "tail": ("commands.runs:tail", "Print items as JSON lines, as they are found."),
+        "tail": (
+            "commands.runs:tail",
+            "Print items as JSON lines, as they are found, until the crawl is over.",
+        ),
         "hosts": ("commands.metrics:hosts", "Show the hosts with the longest delays, and why."),
     },
     "Steer": {

@@ -24,7 +24,6 @@ from sqlalchemy import (
     create_engine,
     event,
     inspect,
-    make_url,
     null,
     text,
 )
@@ -41,7 +40,7 @@ from sqlalchemy.types import TypeDecorator
 
 from skitter.sinks.base import BadSink, MissingExtra, SinkAway
 from skitter.sinks.columns import Kind, json_text
-from skitter.sinks.databases.shape import Dialect, FailureKind
+from skitter.sinks.databases.shape import Dialect, FailureKind, parse_dsn
 from skitter.sinks.databases.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
@@ -152,10 +151,7 @@ class Mysql(Dialect):
     odd_names = _ODD
 
     def __init__(self, dsn: str) -> None:
-        try:
-            url = make_url(dsn)
-        except (ArgumentError, ValueError) as error:
-            raise BadSink(_NO_ADDRESS) from error
+        url = parse_dsn(dsn, otherwise=_NO_ADDRESS)
         if not url.database:
             raise BadSink(_NO_ADDRESS)
         self._url = url.set(drivername="mysql+pymysql")

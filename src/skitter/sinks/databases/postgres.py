@@ -19,7 +19,6 @@ from sqlalchemy import (
     column,
     create_engine,
     func,
-    make_url,
     select,
     text,
 )
@@ -28,13 +27,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.columns import Kind, json_text
-from skitter.sinks.databases.shape import Dialect, FailureKind
+from skitter.sinks.databases.shape import Dialect, FailureKind, parse_dsn
 from skitter.sinks.databases.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy import URL, Connection, Engine, Table
+    from sqlalchemy import Connection, Engine, Table
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from skitter.sinks.databases.shape import FieldColumn, Values
 
 _NO_ADDRESS = "that is not a PostgreSQL address: postgresql://USER:PASSWORD@host/database"
-_UNCLEAR = "in the password of a database, write / as %2F, ? as %3F, # as %23 and @ as %40"
 _NUL = b"\\u0000"  # as encoded in JSON
 _SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
 _LOCK_TIMEOUT = "30s"  # then report the open transaction that blocks us
@@ -97,14 +95,6 @@ def open_postgres(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
     return table_of(Postgres(dsn), job=job, table=table)
 
 
-def _is_unclear(url: URL, dsn: str) -> bool:
-    """Whether half of a password was taken for a host, or half of an address for a password."""
-    login, _, rest = dsn.partition("://")[2].partition("@")
-    if url.username is not None and (set("/?#") & set(login) or (":" in login and "@" in rest)):
-        return True
-    return "@" in f"{url.host}{url.database}"
-
-
 class Postgres(Dialect):
     """A PostgreSQL database. Its pool pings the connection before each use."""
 
@@ -122,12 +112,7 @@ class Postgres(Dialect):
     id_type = Text(collation="C")
 
     def __init__(self, dsn: str) -> None:
-        try:
-            url = make_url(dsn)
-        except (ArgumentError, ValueError) as error:
-            raise BadSink(_NO_ADDRESS) from error
-        if _is_unclear(url, dsn):
-            raise BadSink(_UNCLEAR)
+        url = parse_dsn(dsn, otherwise=_NO_ADDRESS)
         self._url = url.set(drivername="postgresql+psycopg")
         where = f"{url.host or 'local socket'}{f':{url.port}' if url.port else ''}"
         self.name = f"PostgreSQL at {where}/{url.database or ''}"

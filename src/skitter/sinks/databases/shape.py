@@ -21,10 +21,11 @@ from sqlalchemy import (
     delete,
     insert,
     inspect,
+    make_url,
     select,
     text,
 )
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from skitter.sinks.base import BadSink, Row, RowsRefused
 from skitter.sinks.columns import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Engine, Insert
+    from sqlalchemy import URL, Connection, Engine, Insert
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
@@ -54,6 +55,23 @@ if TYPE_CHECKING:
 
 #: The values of a row, in the order of its columns.
 Values: TypeAlias = tuple[Any, ...]
+
+
+_UNCLEAR: Final = "in the password of a database, write / as %2F, ? as %3F, # as %23 and @ as %40"
+
+
+def parse_dsn(dsn: str, *, otherwise: str) -> URL:
+    """The address of a database. Raises BadSink, also if half of a password would be taken for a
+    host, or half of an address for a password. `otherwise`: what to say of no address at all."""
+    try:
+        url = make_url(dsn)
+    except (ArgumentError, ValueError) as error:
+        raise BadSink(otherwise) from error
+    login, _, rest = dsn.partition("://")[2].partition("@")
+    is_split = set("/?#") & set(login) or (":" in login and "@" in rest)
+    if (url.username is not None and is_split) or "@" in f"{url.host}{url.database}":
+        raise BadSink(_UNCLEAR)
+    return url
 
 
 class FailureKind(Enum):
