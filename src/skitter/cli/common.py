@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import click
 
 from skitter.app import open_server
-from skitter.cli.parameters import Argument, Exit, Option
+from skitter.cli.parameters import Argument, Exit, Made, Option
 from skitter.cli.show.output import print_progress
 from skitter.errors import BadOption, SkitterError, UsageError
 from skitter.frontier.frontier import Frontier
@@ -64,8 +64,13 @@ def as_bytes(argument: str) -> bytes:
     return argument.encode("utf-8", "surrogateescape")
 
 
-def settings(redis: str | None, directory: Path | None) -> Settings:
+def _find(redis: Redis = None, directory: Directory = None) -> Settings:
     return find_server(redis, directory)
+
+
+#: The server of a command, by --redis and --dir.
+Where = Annotated[Settings, Made(_find)]
+SERVER = Settings()
 
 
 def confirm(question: str, *, what: str) -> None:

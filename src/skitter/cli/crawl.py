@@ -12,14 +12,7 @@ from typing import Annotated, Any
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli.common import (
-    Arguments,
-    Directory,
-    Json,
-    Redis,
-    Yes,
-    pairs_of,
-)
+from skitter.cli.common import Arguments, Directory, Json, Redis, Yes, pairs_of
 from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option

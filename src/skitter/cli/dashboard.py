@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from skitter.app import open_server
-from skitter.cli.common import Directory, Redis, on_server, settings
+from skitter.cli.common import SERVER, Where, on_server
 from skitter.cli.parameters import Option
 from skitter.cli.show.output import LINES, print_progress, say
 from skitter.cli.tuning import serving_here, tune_collector
@@ -64,8 +64,7 @@ def serve(
         int | None,
         Option(min=1, max=1000, help="Fetch pages on request (/api/scrape) with so many workers."),
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Serve the HTTP API and the dashboard, until stopped.
 
@@ -79,7 +78,7 @@ def serve(
         raise missing_server() from None
     address = Address(host, port, tls_cert, tls_key, tuple(allow_host or ()))
     address.check(insecure=insecure)
-    listener, where = listen(address), settings(redis, directory)
+    listener, where = listen(address), where
     config = resolve()
     allow = config.fetch.allow_hosts
     LINES.set(config.log.format)

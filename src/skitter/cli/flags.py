@@ -17,7 +17,7 @@ from skitter.settings.sources import FLAGGED, parse_setting
 Given = dict[str, Any]
 Command = Callable[..., None]
 #: Options that every command has come last in its help.
-LAST = ("redis", "directory", "as_json")
+LAST = ("where", "redis", "directory", "as_json")
 #: The options with a flag in commands that crawl, fetch or work.
 CRAWLING = FLAGGED
 FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")

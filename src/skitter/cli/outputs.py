@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import uvloop
 
-from skitter.cli.common import (
-    Directory,
-    Job,
-    Json,
-    Redis,
-    seconds_of,
-    settings,
-)
+from skitter.cli.common import SERVER, Directory, Job, Json, Where, seconds_of
 from skitter.cli.parameters import Option
 from skitter.cli.show.output import (
     LINES,
@@ -36,7 +29,7 @@ from skitter.errors import SkitterError, UsageError
 from skitter.observe.logs import open_log
 from skitter.observe.report import Written, some
 from skitter.redact import redact, shown
-from skitter.settings import resolve
+from skitter.settings import find_server, resolve
 from skitter.sinks import Destination, main_first
 from skitter.sinks.columns import json_text, text_of
 from skitter.sinks.comparison import is_text, unified
@@ -89,12 +82,11 @@ def load_items(
         ),
     ] = None,
     csv_safe: CsvSafe = True,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Move items from the server into a database or file, until stopped."""
     change = load_transform(transform, {}) if transform else None
-    where, config = settings(redis, directory), resolve(job=job)
+    where, config = where, resolve(job=job)
     LINES.set(config.log.format)
     if not (named := main_first(to or config.output.to)):
         raise UsageError(
@@ -156,7 +148,7 @@ def export_items(
     as_json: Json = False,
 ) -> None:
     """Copy a job's rows from its database into a file."""
-    store = store_of(job, settings(None, directory).directory)
+    store = store_of(job, find_server(None, directory).directory)
     database = source or _find_database(job, store)
     selection = Selection(
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
@@ -213,7 +205,7 @@ def changes(
     as_json: Json = False,
 ) -> None:
     """Show what later visits found: fields that changed, new and gone pages."""
-    store = store_of(job, settings(None, directory).directory)
+    store = store_of(job, find_server(None, directory).directory)
     database = source or _database_of(job, store)
     begin = time.time() - seconds_of("--since", since) if since else 0.0
     earliest = text_of(datetime.fromtimestamp(begin, UTC))

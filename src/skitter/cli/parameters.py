@@ -49,6 +49,15 @@ class Argument(Parameter):
     """A word without a name."""
 
 
+class Made(Parameter):
+    """What a function makes of options of its own: its parameters."""
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        super().__init__()
+        self.make = make
+        self.parameters = inspect.signature(make, eval_str=True).parameters
+
+
 class _Argument(click.Argument):
     def make_metavar(self, ctx: click.Context) -> str:
         """By default, a metavar says itself whether the argument may be left out."""
@@ -105,12 +114,18 @@ def command(
     function: Callable[..., None], name: str, *, settings: dict[str, Any] | None = None
 ) -> click.Command:
     parameters = inspect.signature(function, eval_str=True).parameters.values()
-    made = [_made(each) for each in parameters]
+    joined = {one.name: about for one in parameters if isinstance(about := _about(one), Made)}
+    own = (
+        joined[one.name].parameters.values() if one.name in joined else [one] for one in parameters
+    )
+    made = [_made(one) for several in own for one in several]
     convert = {one.name: how for one, how in made if how}
 
     def call(**values: Any) -> None:
         for key, how in convert.items():
             values[key] = how(values[key])
+        for key, one in joined.items():
+            values[key] = one.make(**{name: values.pop(name) for name in one.parameters})
         function(**values)
 
     return Command(
@@ -120,6 +135,11 @@ def command(
         help=inspect.getdoc(function),
         context_settings=settings,
     )
+
+
+def _about(parameter: inspect.Parameter) -> Parameter:
+    about: Parameter = get_args(parameter.annotation)[1]
+    return about
 
 
 def _made(

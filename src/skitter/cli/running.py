@@ -21,7 +21,7 @@ from msgspec.structs import replace as structs_replace
 
 from skitter.app import open_server
 from skitter.cli.child import LOAD_TO, WORKER
-from skitter.cli.common import Directory, Redis, confirm, settings
+from skitter.cli.common import SERVER, Where, confirm
 from skitter.cli.dashboard import environment_of
 from skitter.cli.outputs import write_file
 from skitter.cli.parameters import Argument, Exit, Option
@@ -74,8 +74,7 @@ def celery(
     allow_host: Annotated[
         list[str] | None, Option("--allow-host", help="A private host that may be fetched.")
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Run a command of Celery on Skitter's app, such as `worker -c 4`.
 
@@ -83,7 +82,6 @@ def celery(
     SKITTER_REDIS_URL is not set. Callers with the same SKITTER_SECRET may name any spider; for
     others, list the spiders that a worker may run.
     """
-    where = settings(redis, directory)
     from skitter.celery.factory import check_words, default_app, run_command
     from skitter.celery.runtime import runtime_of
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from skitter.app import open_server
-from skitter.cli.common import Directory, Json, Redis
+from skitter.cli.common import SERVER, Json, Where
 from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.output import (
     emit_json,
@@ -25,7 +24,6 @@ from skitter.frontier.records.outputs import FILLING
 from skitter.frontier.transport.sync import pause, run_sync
 from skitter.observe.report import duration, excluded, kept_pages, some
 from skitter.redact import redact
-from skitter.settings import find_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,29 +44,13 @@ def status(
     every: Annotated[
         float, Option(min=0.1, max=86_400, help="Seconds between refreshes with --watch.")
     ] = 2.0,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show how many URLs are pending, leased, done and dead."""
-    show_status(
-        job, every_s=every if watch else None, redis=redis, directory=directory, as_json=as_json
-    )
-
-
-def show_status(
-    job: str | None,
-    *,
-    every_s: float | None,
-    redis: str | None,
-    directory: Path | None,
-    as_json: bool,
-) -> None:
-    """One look needs no event loop, whose import takes longer. With many jobs, each look is faster
-    in a loop. `every_s`: look again after so many seconds."""
-    where = find_server(redis, directory)
-    work = _look(where, job, every_s=every_s, as_json=as_json)
-    if every_s is None:
+    work = _look(where, job, every_s=every if watch else None, as_json=as_json)
+    # One look needs no event loop, whose import takes longer. Many are faster in a loop.
+    if not watch:
         with waiting_for(redact(where.redis_url) if where.redis_url else "the embedded server"):
             run_sync(work)
         return

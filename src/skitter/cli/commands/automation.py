@@ -12,15 +12,14 @@ import msgspec
 
 from skitter.app import open_crawl
 from skitter.cli.common import (
+    SERVER,
     Arguments,
-    Directory,
     Job,
     Json,
-    Redis,
+    Where,
     on_job,
     on_server,
     pairs_of,
-    settings,
 )
 from skitter.cli.parameters import Argument, Group, Option
 from skitter.cli.show.output import answer, emit_json, grid, print_progress, say
@@ -76,8 +75,7 @@ def add(
     every: Annotated[str, Option(metavar="INTERVAL", help="Such as 6h, 90m or 2d.")] = "",
     arguments: Arguments = None,
     job: JobName = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Set the schedule of a job. If the argument is a spider, its job is created."""
@@ -94,7 +92,7 @@ def add(
         return schedule
 
     action = NewAction(name, "schedule", cron or f"every {every}")
-    schedule = on_server(settings(redis, directory), work, action=action)
+    schedule = on_server(where, work, action=action)
     says = f"{name}: the next round begins at {moment(schedule.next_ms / 1000)}."
     answer(_document(name, schedule), says, as_json=as_json)
     if not as_json:
@@ -121,7 +119,7 @@ async def _open(server: Server, job: str, spider: Spider | None) -> Frontier:
 
 
 @group.add("list")
-def show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
+def show(where: Where = SERVER, as_json: Json = False) -> None:
     """List the schedules of all jobs. Those that cannot be read are named by `audit`."""
 
     async def work(server: Server) -> list[tuple[str, Schedule]]:
@@ -131,7 +129,7 @@ def show(redis: Redis = None, directory: Directory = None, as_json: Json = False
         found = await for_each_job(server, look)
         return [(job, schedule) for job, schedule in found.items() if schedule]
 
-    found = on_server(settings(redis, directory), work)
+    found = on_server(where, work)
     if as_json:
         emit_json([_document(*one) for one in found])
     elif found:
@@ -141,12 +139,10 @@ def show(redis: Redis = None, directory: Directory = None, as_json: Json = False
 
 
 @group.add("remove")
-def remove(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
+def remove(job: Job, where: Where = SERVER, as_json: Json = False) -> None:
     """Remove the schedule of a job."""
     action = NewAction(job, "unschedule")
-    removed = on_job(settings(redis, directory), job, remove_schedule, action=action)
+    removed = on_job(where, job, remove_schedule, action=action)
     says = "its schedule is removed" if removed else "it had no schedule"
     answer({"job": job, "removed": removed}, f"{job}: {says}.", as_json=as_json)
 
@@ -156,8 +152,7 @@ def watch(
     target: Spiders,
     arguments: Arguments = None,
     job: JobName = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Start the rounds of a job when they are due, until stopped. Each starts once."""
     spider = load_spider(target, pairs_of(arguments))
@@ -174,7 +169,7 @@ def watch(
         print_progress(f"Watching {name}: {when}.")
         await _watch(frontier, spider)
 
-    on_server(settings(redis, directory), work)
+    on_server(where, work)
 
 
 async def _watch(frontier: Frontier, spider: Spider) -> None:
@@ -234,8 +229,7 @@ def webhook_add(
             help="Accept a private address. The server must allow it, too: SKITTER_ALLOW_HOSTS.",
         ),
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Post messages about a job to a URL. Prints the secret that signs them."""
@@ -243,7 +237,7 @@ def webhook_add(
     limits = {"dead": dead, "failures": failures, "blocked": blocked, "private": private}
     hook = new_webhook(url, on or (), **limits)
     action = NewAction(job, "webhook add", f"{hook.id} {authority_of(url).host}")
-    on_job(settings(redis, directory), job, lambda one: add_webhook(one, hook), action=action)
+    on_job(where, job, lambda one: add_webhook(one, hook), action=action)
     says = f"{job}: webhook {hook.id}. Its secret, shown this once: {hook.secret}"
     if is_private:
         host = authority_of(url).host_port
@@ -264,11 +258,9 @@ def _check(url: str, *, private: bool) -> bool:
 
 
 @webhook_group.add("list")
-def webhook_show(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
+def webhook_show(job: Job, where: Where = SERVER, as_json: Json = False) -> None:
     """List the webhooks of a job, without their secrets."""
-    hooks = [without_secrets(one) for one in on_job(settings(redis, directory), job, list_webhooks)]
+    hooks = [without_secrets(one) for one in on_job(where, job, list_webhooks)]
     if as_json:
         emit_json(hooks)
     elif hooks:
@@ -285,8 +277,7 @@ def _cells(hook: Webhook) -> list[object]:
 def webhook_remove(
     job: Job,
     identity: Annotated[str, Argument(metavar="ID", help="As `list` shows it.")],
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Remove a webhook."""
@@ -296,7 +287,7 @@ def webhook_remove(
             raise UsageError(f"{job} has no webhook {identity!r}: `skitter webhook list {job}`.")
 
     action = NewAction(job, "webhook remove", identity)
-    on_job(settings(redis, directory), job, work, action=action)
+    on_job(where, job, work, action=action)
     answer({"id": identity, "removed": True}, f"{job}: {identity} removed.", as_json=as_json)
 
 
@@ -321,8 +312,7 @@ def new(
         str | None,
         Option(metavar="URL", help="Print a link that logs in to this dashboard instead."),
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Make a token and print it. It is not shown again: the server keeps only a hash."""
@@ -335,7 +325,7 @@ def new(
 
     of = f" of {', '.join(job)}" if job else ""
     action = NewAction("", "token new", f"{name}: {', '.join(scope)}{of}")
-    token = on_server(settings(redis, directory), work, action=action)
+    token = on_server(where, work, action=action)
     found = SHAPE.fullmatch(token)
     shown = f"{link.rstrip('/')}/#token={token}" if link else token
     document = {"id": found and found[1], "token": token} | ({"link": shown} if link else {})
@@ -343,9 +333,9 @@ def new(
 
 
 @token_group.add("list")
-def token_show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
+def token_show(where: Where = SERVER, as_json: Json = False) -> None:
     """List the tokens by id, name and scope. They are not shown themselves."""
-    tokens = on_server(settings(redis, directory), list_tokens)
+    tokens = on_server(where, list_tokens)
     if as_json:
         emit_json([_token_document(one) for one in tokens])
     elif tokens:
@@ -360,15 +350,12 @@ def token_show(redis: Redis = None, directory: Directory = None, as_json: Json =
 @token_group.add("revoke")
 def revoke(
     identity: Annotated[str, Argument(metavar="ID", help="As `list` shows it.")],
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Revoke a token. Browsers that logged in with it are logged out."""
     action = NewAction("", "token revoke", identity)
-    on_server(
-        settings(redis, directory), lambda server: revoke_token(server, identity), action=action
-    )
+    on_server(where, lambda server: revoke_token(server, identity), action=action)
     answer({"id": identity, "revoked": True}, f"{identity}: revoked.", as_json=as_json)
 
 

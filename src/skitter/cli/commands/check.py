@@ -12,16 +12,15 @@ from typing import Annotated
 import msgspec
 
 from skitter.cli.common import (
+    SERVER,
     Body,
-    Directory,
     Job,
     Json,
     Method,
-    Redis,
+    Where,
     as_bytes,
     on_job,
     on_server,
-    settings,
 )
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import err, out, plain, remark
@@ -103,8 +102,7 @@ def audit_job(
             help="Check that crawl delays and limits were kept at each host recently.",
         ),
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Check that every URL is accounted for.
@@ -112,7 +110,7 @@ def audit_job(
     Works while the crawl runs. The exit code is 1 if something is wrong.
     """
     if politeness:
-        show_politeness(job, settings(redis, directory), as_json=as_json)
+        show_politeness(job, where, as_json=as_json)
         return
 
     async def work(server: Server) -> AuditReport:
@@ -120,7 +118,7 @@ def audit_job(
             frontier = await open_job(server, job, as_found=True)
             return await audit(frontier, progress=lambda text: status.update(plain(text)))
 
-    report = on_server(settings(redis, directory), work)
+    report = on_server(where, work)
     if as_json:
         emit_json(report.document())
     else:
@@ -161,8 +159,7 @@ def explain(
             help="All requests for the URL, with any method and body. Reads the whole job.",
         ),
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Explain where a URL is, what it waits for, and where it was found."""
@@ -172,7 +169,7 @@ def explain(
             return await why_all(frontier, url)
         return [await explain_url(frontier, url, method=method, body=as_bytes(body))]
 
-    found = on_job(settings(redis, directory), job, work)
+    found = on_job(where, job, work)
     if as_json:
         masked = redact_tree(msgspec.to_builtins(found))
         emit_json(masked if every else masked[0])
@@ -221,15 +218,13 @@ def health(
     part: Annotated[
         Part, Option(help="A worker or loader of the job on this machine, or the server.")
     ] = Part.SERVER,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Say in one line whether the server, or this machine's worker or loader, is healthy.
 
     For probes: exit code 0 if it is, 1 if it is not, 3 if the server does not answer. Workers and
     loaders are healthy while the server is away, as they wait for it with their results.
     """
-    where = settings(redis, directory)
     if part is Part.SERVER:
         says = on_server(where, _server_health)
         say(says or "healthy: the server answers and can write")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
+from skitter.cli.common import SERVER, Body, Job, Json, Method, Where, as_bytes, on_job
 from skitter.cli.failed_pages import as_page, failed_page
 from skitter.cli.parameters import Argument, Group, Option
 from skitter.cli.show.console import indented, out
@@ -70,8 +70,7 @@ def list_letters(
     reason: Reason = None,
     limit: Annotated[int, Option(min=0, help="Maximum number to show.")] = 50,
     with_secrets: WithSecrets = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """List dead letters, oldest first."""
@@ -87,7 +86,7 @@ def list_letters(
         why_none = "" if letters or not limit else await _why_none(frontier, which)
         return letters, (await frontier.stats()).dead, why_none
 
-    letters, dead, why_none = on_job(settings(redis, directory), job, work)
+    letters, dead, why_none = on_job(where, job, work)
     if as_json:
         emit_json([_document(one, with_secrets) for one in letters])
     elif not letters and limit:
@@ -133,8 +132,7 @@ def show(
     method: Method = "GET",
     body: Body = "",
     with_secrets: WithSecrets = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show everything about one dead letter, by URL or fingerprint.
@@ -143,14 +141,14 @@ def show(
     of failure are kept on the server.
     """
     if page:
-        found = on_job(settings(redis, directory), job, partial(failed_page, url=url))
+        found = on_job(where, job, partial(failed_page, url=url))
         _show_page(found, as_json=as_json, with_secrets=with_secrets)
         return
 
     async def work(frontier: Frontier) -> DeadLetter:
         return await _find(frontier, url, method, body)
 
-    letter = on_job(settings(redis, directory), job, work)
+    letter = on_job(where, job, work)
     document = _document(letter, with_secrets)
     if as_json:
         emit_json(document)
@@ -221,8 +219,7 @@ def retry(
     match: Match = None,
     reason: Reason = None,
     everything: All = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Make dead letters pending again. Name them, or say which: --match, --reason, --all."""
@@ -230,7 +227,7 @@ def retry(
     batches = _selection(urls, which, everything=everything)
     action = NewAction(job, "retry", _chosen(urls, which))
     work = partial(_change, batches, which, revive)
-    did = on_job(settings(redis, directory), job, work, action=action)
+    did = on_job(where, job, work, action=action)
     _report(job, "retried", did, as_json=as_json)
 
 
@@ -245,8 +242,7 @@ def drop_letters(
         bool,
         Option("--forget", help="Also forget the URL, so that a later link can add it again."),
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Remove dead letters: the named ones, those that match, or --all."""
@@ -254,7 +250,7 @@ def drop_letters(
     batches = _selection(urls, which, everything=everything)
     action = NewAction(job, "drop", _chosen(urls, which))
     work = partial(_change, batches, which, partial(drop, forget=forget))
-    did = on_job(settings(redis, directory), job, work, action=action)
+    did = on_job(where, job, work, action=action)
     _report(job, "dropped", did, as_json=as_json)
 
 
@@ -266,8 +262,7 @@ def export(
     match: Match = None,
     reason: Reason = None,
     with_secrets: WithSecrets = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Write dead letters to a file, one JSON document per line. Only you can read it."""
@@ -288,7 +283,7 @@ def export(
                 f"cannot write {redact(str(to))}: {error.strerror}. Choose another with --to."
             ) from None
 
-    _report(job, "exported", on_job(settings(redis, directory), job, work), as_json=as_json)
+    _report(job, "exported", on_job(where, job, work), as_json=as_json)
 
 
 def _open_private(path: Path) -> BinaryIO:

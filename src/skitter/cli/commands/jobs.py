@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.common import SERVER, Job, Json, Where, on_job, on_server
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import answer, emit_json, grid, pairs, print_progress, say
 from skitter.crawl.replicas import explained, told_if_slow
@@ -50,8 +50,7 @@ def push(
     priority: Annotated[int, Option(help="-1000 to 1000; higher goes first.")] = 0,
     wait: Annotated[bool, Option(help="Wait for room if the queue is full.")] = False,
     skip_bad: Annotated[bool, Option(help="Skip lines that are not valid URLs.")] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Add URLs to a job, which is created if needed.
@@ -60,7 +59,7 @@ def push(
     """
     lines = _lines(urls or [], file)
     pushed = on_server(
-        settings(redis, directory),
+        where,
         lambda server: _push(server, job, lines, priority=priority, wait=wait, skip_bad=skip_bad),
     )
     extra = "".join(f", {pushed[name]:,} {name}" for name in ("deep", "bad") if pushed[name])
@@ -204,8 +203,7 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
 def rejected(
     job: Job,
     limit: Annotated[int, Option(min=0, help="Maximum number to show.")] = 20,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show items that do not fit their type or cannot be stored."""
@@ -213,7 +211,7 @@ def rejected(
     async def work(frontier: Frontier) -> list[RejectedItem]:
         return await read_rejected(frontier, min(limit, 2 * REJECTED_KEPT)) if limit else []
 
-    found = on_job(settings(redis, directory), job, work)
+    found = on_job(where, job, work)
     if as_json:
         emit_json(found)
     elif not found:
@@ -264,8 +262,7 @@ def adopt(
     ] = "%(spider)s:dupefilter",
     trust_pickle: TrustPickle = False,
     lifo: Annotated[bool, Option("--lifo", help="The queue was a LifoQueue.")] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.
@@ -275,7 +272,7 @@ def adopt(
     and their pages do not count as seen.
     """
     if whose == "redis":
-        _adopt_own(job, queue, seen, lowest_first, settings(redis, directory), as_json)
+        _adopt_own(job, queue, seen, lowest_first, where, as_json)
         return
     if whose != "scrapy-redis":
         raise UsageError(f"cannot adopt from {whose!r}: only from scrapy-redis or redis.")
@@ -293,7 +290,7 @@ def adopt(
         trust_pickle=trust_pickle,
         lifo=lifo,
     )
-    result = on_server(settings(redis, directory), lambda server: take_over(server, adoption))
+    result = on_server(where, lambda server: take_over(server, adoption))
     if as_json:
         emit_json(result)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.common import SERVER, Job, Json, Where, on_job, on_server
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.output import answer, emit_json, pairs, say
 from skitter.errors import UsageError, shorten
@@ -40,8 +40,7 @@ def release(
     is_list: Annotated[
         bool, Option("--list", help="For a FifoQueue or LifoQueue; else for a PriorityQueue.")
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Give the queue and the seen-set of a Scrapy job back to scrapy-redis.
@@ -61,7 +60,7 @@ def release(
         dupefilter_key=dupefilter_key % names,
         is_list=is_list,
     )
-    result = on_server(settings(redis, directory), lambda server: give(server, wanted))
+    result = on_server(where, lambda server: give(server, wanted))
     if as_json:
         emit_json(result)
     elif result.was_released:
@@ -103,8 +102,7 @@ def seen(
         Path | None,
         Option("--from", help="Count what this file has as fetched: such a file, or URLs."),
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Keep what a job has fetched in a file, or take it from there.
@@ -112,7 +110,6 @@ def seen(
     For a job that is to be purged, and for another one that is to fetch only what this one has
     not. The file has a number for each page, not its URL.
     """
-    where = settings(redis, directory)
     if to is not None and source is None:
         total = on_job(where, job, partial(_write, to))
         answer({"job": job, "seen": total}, f"{to}: {total:,} seen", as_json=as_json)
@@ -151,8 +148,7 @@ async def _read(server: Server, *, job: str, file: Path) -> tuple[int, int]:
 def forget_urls(
     job: Job,
     urls: Annotated[list[str], Argument(metavar="URL...", help="URLs of pages that are done.")],
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Forget pages that are done, so that a link or a push brings them again.
@@ -162,9 +158,7 @@ def forget_urls(
     """
     requests = [Request(url=url) for url in urls]
     action = NewAction(job, "forget", shorten(" ".join(urls), 200))
-    forgotten = on_job(
-        settings(redis, directory), job, lambda one: forget(one, requests), action=action
-    )
+    forgotten = on_job(where, job, lambda one: forget(one, requests), action=action)
     if as_json:
         emit_json(dict(zip(urls, forgotten, strict=True)))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Annotated, Any
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.common import SERVER, Job, Json, Where, on_job, on_server
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import remark
 from skitter.cli.show.output import emit_json, grid, say
@@ -36,15 +36,13 @@ def metrics(
         str | None, Option("--job", help="A crawl. Default: what skitter.Metrics counted.")
     ] = None,
     days: Annotated[int, Option(min=1, max=7, help="How many days to show.")] = 1,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show what a crawl, or your own code, has counted and timed.
 
     Days of a crawl are the last 24 hours each; those of your own code are calendar days in UTC.
     """
-    where = settings(redis, directory)
     if job is None:
         counted, timed = on_server(where, lambda server: _read_own(server, name, days))
     elif name and name not in {*COUNTERS, *TIMINGS}:
@@ -131,9 +129,7 @@ QUALITY_BARS = 24
 COLUMNS = ["handler", "field", "type", "now", "before", "over time"]
 
 
-def quality(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
+def quality(job: Job, where: Where = SERVER, as_json: Json = False) -> None:
     """Show how often each field of the items is filled, now and before.
 
     "Before" is the best stretch of earlier pages. The last bars stand for fewer pages than the
@@ -143,7 +139,7 @@ def quality(
     async def work(frontier: Frontier) -> tuple[list[History], QualityOptions]:
         return await read_quality(frontier), await thresholds(frontier)
 
-    histories, options = on_job(settings(redis, directory), job, work)
+    histories, options = on_job(where, job, work)
     bad = judge(histories, options)
     lines = [one for history in histories for one in lines_of(history, options.min_pages)]
     if as_json:
@@ -182,8 +178,7 @@ HOSTS_COLUMNS = ["host", "pending", "in flight", "pages", "delay", "because", "n
 def hosts(
     job: Job,
     limit: Annotated[int, Option(min=1, max=5000, help="Maximum number to show.")] = 20,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show the hosts with the longest delays, and why."""
@@ -192,7 +187,7 @@ def hosts(
         found = await slowest_hosts(frontier, limit)
         return found, frontier.options, await frontier.server_time()
 
-    found, options, now = on_job(settings(redis, directory), job, work)
+    found, options, now = on_job(where, job, work)
     if as_json:
         emit_json([host_row(one, options) for one in found])
     elif found:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from skitter.cli.common import Directory, Json, Redis, on_server, settings
+from skitter.cli.common import SERVER, Json, Where, on_server
 from skitter.cli.parameters import Argument, Exit, Group, Option
 from skitter.cli.show.output import emit_json, grid, print_progress, say
 from skitter.engine.departures import TooEarly
@@ -45,9 +45,7 @@ group = Group(help="Test proxies, and see what they deliver and cost.")
 
 
 @group.add("test")
-def try_proxies(
-    names: Names = None, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
+def try_proxies(names: Names = None, where: Where = SERVER, as_json: Json = False) -> None:
     """Show the address that a site sees through each proxy. A service is asked: routes.test_url."""
     config, routes = _configured(names)
     url = config.routes.test_url
@@ -56,7 +54,7 @@ def try_proxies(
         async with _fetcher(server, config, [url]) as fetcher:
             return [await _test(fetcher, route, url) for route in routes]
 
-    rows = on_server(settings(redis, directory), work)
+    rows = on_server(where, work)
     _show(rows, as_json)
     if any(row["problem"] for row in rows):
         raise Exit(1)
@@ -65,12 +63,11 @@ def try_proxies(
 @group.add("stats")
 def stats(
     domain: Annotated[str | None, Option("--domain", help="Only this domain.")] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show what each proxy delivered per domain, and at what cost."""
-    rows = on_server(settings(redis, directory), lambda server: route_rows(server, domain))
+    rows = on_server(where, lambda server: route_rows(server, domain))
     show_stats(rows, domain=domain, as_json=as_json)
 
 
@@ -98,8 +95,7 @@ def _brief(row: dict[str, Any]) -> dict[str, Any]:
 def bench(
     urls: Annotated[list[str], Argument(metavar="URL...", help="Pages to fetch.")],
     times: Annotated[int, Option(min=1, max=100, help="How often to fetch each.")] = 3,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Fetch the same pages through every proxy, and recommend one. You pay for the requests."""
@@ -110,7 +106,7 @@ def bench(
         async with _fetcher(server, config, pages) as fetcher:
             return [await try_route(fetcher, route.name, pages) for route in routes]
 
-    tried = on_server(settings(redis, directory), work)
+    tried = on_server(where, work)
     best = recommend(tried, config.routes)
     rows = [_tried(one) for one in tried]
     if as_json:
@@ -123,7 +119,7 @@ def bench(
 
 
 @group.add("forget")
-def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
+def forget(names: Names = None, where: Where = SERVER) -> None:
     """Forget what proxies have spent. Their budgets start over; without a name, everything learned
     about them is forgotten, too."""
 
@@ -133,7 +129,7 @@ def forget(names: Names = None, redis: Redis = None, directory: Directory = None
         await FleetRoutes.on(server).forget(names or ())
 
     action = NewAction("", "proxy forget", " ".join(names or ["all"]))
-    on_server(settings(redis, directory), work, action=action)
+    on_server(where, work, action=action)
     say(f"forgot what {', '.join(names)} spent." if names else "forgot all proxies.")
 
 

@@ -18,16 +18,15 @@ import msgspec
 
 from skitter.app import open_server
 from skitter.cli.common import (
+    SERVER,
     Arguments,
-    Directory,
     Job,
     Json,
-    Redis,
+    Where,
     on_job,
     on_server,
     pairs_of,
     seconds_of,
-    settings,
 )
 from skitter.cli.crawl import Fresh, MaxTime
 from skitter.cli.dashboard import environment_of
@@ -43,6 +42,7 @@ from skitter.frontier.records.runs import RUN_OPTIONS, Run, Runs, Spec, new_id
 from skitter.frontier.transport.connection import Server
 from skitter.model import Result, Stats
 from skitter.observe.report import duration, moment, some
+from skitter.settings import Settings
 from skitter.settings.sources import OPTIONS
 from skitter.sinks.rows import NOT_A_ROW, row_of
 
@@ -66,8 +66,7 @@ def agent(
     name: Annotated[
         str | None, Option("--name", help="Its name. Default: machine and process.")
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Serve runs of the spiders in a list, until stopped.
 
@@ -80,7 +79,6 @@ def agent(
 
     from skitter.crawl.agent import Agency
 
-    where = settings(redis, directory)
     environment = environment_of(where)
     if workers is not None:
         option = OPTIONS["workers.processes"]
@@ -111,8 +109,7 @@ def start(
     wait: Annotated[
         bool, Option("--wait", help="Wait for its end, and exit with its exit code.")
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
     *,
     given: Given,
@@ -131,10 +128,10 @@ def start(
         max_time_s=seconds_of("--max-time", max_time) if max_time else None,
         by=this_user(),
     )
-    _start(spec, wait=wait, redis=redis, directory=directory, as_json=as_json)
+    _start(spec, where, wait=wait, as_json=as_json)
 
 
-def _start(spec: Spec, *, wait: bool, redis: Any, directory: Any, as_json: bool) -> None:
+def _start(spec: Spec, where: Settings, *, wait: bool, as_json: bool) -> None:
     async def work(server: Server) -> tuple[Run, bool]:
         offer, runs, identity = await find_offer(server, spec), Runs.on(server), new_id()
         await start_run(server, offer, spec, identity)
@@ -143,7 +140,7 @@ def _start(spec: Spec, *, wait: bool, redis: Any, directory: Any, as_json: bool)
         return run, offer.name in alive
 
     action = NewAction(spec.job or spec.spider, "start", " ".join(spec.arguments))
-    run, is_served = on_server(settings(redis, directory), work, action=action)
+    run, is_served = on_server(where, work, action=action)
     if wait:
         _show(run, as_json=as_json)
         raise Exit(_code_of(run))
@@ -188,8 +185,7 @@ def list_runs(
     limit: Annotated[
         int, Option("--limit", "-n", min=1, max=1000, help="Maximum number to show.")
     ] = 20,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """List the newest runs."""
@@ -200,7 +196,7 @@ def list_runs(
         )
         return found, len(await list_agents(server, alive=True))
 
-    found, agents = on_server(settings(redis, directory), work)
+    found, agents = on_server(where, work)
     if as_json:
         emit_json(found)
         return
@@ -226,11 +222,9 @@ def _state(run: Run) -> str:
 
 
 @group.add("show")
-def show(
-    identity: RunId, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
+def show(identity: RunId, where: Where = SERVER, as_json: Json = False) -> None:
     """Show a run: what was asked for, who has it, and its report."""
-    run = on_server(settings(redis, directory), lambda server: Runs.on(server).get(identity))
+    run = on_server(where, lambda server: Runs.on(server).get(identity))
     _show(run, as_json=as_json)
 
 
@@ -276,9 +270,7 @@ def _code_of(run: Run) -> int:
 
 
 @group.add("stop")
-def stop(
-    identity: RunId, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
+def stop(identity: RunId, where: Where = SERVER, as_json: Json = False) -> None:
     """Stop a run. Its agent finishes the pages in flight; `again` continues it."""
 
     async def work(server: Server) -> tuple[Run, bool]:
@@ -287,7 +279,7 @@ def stop(
         return await runs.get(identity), stopped
 
     action = NewAction("", "stop run", identity)
-    run, stopped = on_server(settings(redis, directory), work, action=action)
+    run, stopped = on_server(where, work, action=action)
     says = "stops" if run.ended_at is None else "is stopped" if stopped else "had ended before"
     answer(run, f"run {run.id}: {run.spider} {says}.", as_json=as_json)
 
@@ -298,15 +290,12 @@ def again(
     wait: Annotated[
         bool, Option("--wait", help="Wait for its end, and exit with its exit code.")
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Start a run with what another one was given. It continues the job, as `skitter run` does."""
-    spec = on_server(
-        settings(redis, directory), lambda server: Runs.on(server).spec_again(identity, this_user())
-    )
-    _start(spec, wait=wait, redis=redis, directory=directory, as_json=as_json)
+    spec = on_server(where, lambda server: Runs.on(server).spec_again(identity, this_user()))
+    _start(spec, where, wait=wait, as_json=as_json)
 
 
 # --- what a crawl finds ---------------------------------------------------------------------------
@@ -317,8 +306,7 @@ def tail(
     only: Annotated[
         str | None, Option("--field", metavar="NAME", help="Print only this field of each item.")
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
 ) -> None:
     """Print items as JSON lines, as they are found, until the crawl is over.
 
@@ -334,7 +322,7 @@ def tail(
             sys.stdout.flush()  # to a pipe too: somebody follows it
         print_progress(_last_words(await frontier.stats(), count))
 
-    on_job(settings(redis, directory), job, work)
+    on_job(where, job, work)
 
 
 async def follow_items(frontier: Frontier) -> AsyncIterator[list[tuple[str, Result]]]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import uvloop
 
-from skitter.cli.common import Directory, Json, Redis, settings
+from skitter.cli.common import SERVER, Directory, Json, Where
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.show.console import out, remark
 from skitter.cli.show.output import answer, emit_json, pairs, print_progress, say
@@ -23,7 +23,7 @@ from skitter.frontier.jobs import for_each_job, list_jobs, open_job
 from skitter.frontier.records.health import bloom_warnings
 from skitter.frontier.transport.connection import Server, ServerFacts, connect, inspect
 from skitter.redact import redact
-from skitter.settings import BrowserOptions, Settings, resolve
+from skitter.settings import BrowserOptions, Settings, find_server, resolve
 from skitter.trust import trust
 
 NOT_WRITTEN = "the last write to disk failed: free some disk space where the server runs."
@@ -48,7 +48,7 @@ def up(
         password=os.environ.get("SKITTER_PASSWORD") or None,
         max_memory_mb=max_memory_mb,
     )
-    server = start(settings(None, directory).directory, options, progress=print_progress)
+    server = start(find_server(None, directory).directory, options, progress=print_progress)
     process = running(server.directory)
     pid, name = (process.pid, process.name) if process else (None, "The server")
     sentence = f"{name} is up at {server.url} (pid {pid}); `skitter down` stops it."
@@ -67,7 +67,7 @@ def down(directory: Directory = None, as_json: Json = False) -> None:
 
     Its data stays, and the next command that needs it starts it again.
     """
-    where = settings(None, directory).directory
+    where = find_server(None, directory).directory
     stopped = stop(where, progress=print_progress)
     sentence = "The server is down." if stopped else f"No server was running in {where}."
     answer({"stopped": stopped}, sentence, as_json=as_json)
@@ -85,7 +85,7 @@ def trust_directory(
     Its configuration, keys and data are obeyed from then on. Skitter asks for this when it finds a
     directory that it did not make here: one from an earlier release, or a copy.
     """
-    where = settings(None, directory).directory.absolute()
+    where = find_server(None, directory).directory.absolute()
     if not where.is_dir():
         raise UsageError(f"there is no directory {where}: Skitter makes one when it needs it.")
     with disk_errors(EmbeddedServer(directory=where)):
@@ -105,9 +105,9 @@ class Diagnosis:
     browser: str = ""  # what renders pages, or what to install for that
 
 
-def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
+def doctor(where: Where = SERVER, as_json: Json = False) -> None:
     """Check the server, and say how to fix what is wrong with it."""
-    found = replace(diagnose(settings(redis, directory)), browser=browser_of(resolve().browser))
+    found = replace(diagnose(where), browser=browser_of(resolve().browser))
     if as_json:
         emit_json(found)
     else:

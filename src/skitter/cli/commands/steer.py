@@ -6,17 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
-from skitter.cli.common import (
-    Directory,
-    Job,
-    Json,
-    Redis,
-    Yes,
-    confirm,
-    on_job,
-    on_server,
-    settings,
-)
+from skitter.cli.common import SERVER, Job, Json, Where, Yes, confirm, on_job, on_server
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
 from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.output import answer, emit_json, pairs, print_progress, say
@@ -90,8 +80,7 @@ def create(
         float | None,
         Option(help="Share of new URLs that the Bloom filter may skip. Default: 0.0001."),
     ] = None,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
     *,
     given: Given,
@@ -106,7 +95,7 @@ def create(
     options = replaced(JobOptions(), changes)
     check_job_name(job)
     on_server(
-        settings(redis, directory),
+        where,
         lambda server: new_job(server, job, changes=changes, layout=layout),
         action=NewAction(job, "create", _spelled(changes)),
     )
@@ -127,14 +116,12 @@ def _bloom(capacity: int | None, error_rate: float | None) -> Bloom | None:
 
 
 def _command_for(state: State, verb: str, help_text: str) -> Callable[..., None]:
-    def command(
-        job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-    ) -> None:
+    def command(job: Job, where: Where = SERVER, as_json: Json = False) -> None:
         async def work(frontier: Frontier) -> Stats:
             await set_state(frontier, state)
             return await frontier.stats()
 
-        stats = on_job(settings(redis, directory), job, work, action=NewAction(job, verb))
+        stats = on_job(where, job, work, action=NewAction(job, verb))
         counts = f"{stats.pending:,} pending, {stats.leased:,} leased"
         answer(stats, f"{job}: {state.value} ({counts})", as_json=as_json)
 
@@ -151,8 +138,7 @@ def purge(
     keep_rows: Annotated[
         bool, Option("--keep-rows", help="Leave the store of a CSV or Parquet output.")
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Remove a job with its queue, history and items.
@@ -160,7 +146,6 @@ def purge(
     This cannot be undone. A CSV or Parquet file is written from a store in .skitter, which goes,
     too. The file itself, and rows in a database or file that you named, stay.
     """
-    where = settings(redis, directory)
     store = None if keep_rows else store_of(job, where.directory)
     store = store if store and store.exists() else None
     rows = f", and the store {shown(str(store))}" if store else ""
@@ -191,8 +176,7 @@ def purge(
 @with_flags(JOB_OPTIONS)
 def set_options(
     job: Job,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
     look: Annotated[bool, Option("--preview", help="Only say what the changes would do.")] = False,
     *,
@@ -205,7 +189,7 @@ def set_options(
     changes = changes_of(given)
     replaced(JobOptions(), changes)  # check before creating a job for nothing
     if look:
-        _show_effects(on_job(settings(redis, directory), job, _looking(changes)), as_json=as_json)
+        _show_effects(on_job(where, job, _looking(changes)), as_json=as_json)
         return
 
     async def work(server: Server) -> JobOptions:
@@ -221,7 +205,7 @@ def set_options(
         return await change_options(frontier, changes)
 
     action = NewAction(job, "set", _spelled(changes)) if changes else None
-    options = on_server(settings(redis, directory), work, action=action)
+    options = on_server(where, work, action=action)
     if as_json:
         emit_json(options)
     else:
@@ -265,8 +249,7 @@ def host(
     reset: Annotated[
         bool, Option("--reset", help="Forget its own limits, its pause and its refusals.")
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
     *,
     given: Given,
@@ -290,7 +273,7 @@ def host(
         if changes or reset
         else None
     )
-    facts, options, now = on_job(settings(redis, directory), job, work, action=action)
+    facts, options, now = on_job(where, job, work, action=action)
     if as_json:
         emit_json(facts)
     else:

@@ -17,7 +17,7 @@ from typing import Annotated
 from rich.console import Console
 from rich.live import Live
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.common import SERVER, Job, Json, Where, on_job, on_server
 from skitter.cli.parameters import Argument, Option
 from skitter.cli.show.console import out
 from skitter.cli.show.display import Screen, action_line, event_line, plain_line, top_view
@@ -76,8 +76,7 @@ def logs(
     actions: Annotated[
         bool, Option("--actions", help="Show who changed the job instead: the action log.")
     ] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Show the log of all workers on all machines.
@@ -85,7 +84,7 @@ def logs(
     Oldest lines first; times are UTC.
     """
     if actions:
-        _show_actions(settings(redis, directory), job, lines, as_json=as_json)
+        _show_actions(where, job, lines, as_json=as_json)
         return
 
     def wanted(event: Event) -> bool:
@@ -103,7 +102,7 @@ def logs(
         async for fresh in follow_log(frontier, last):
             _show_events([event for event in fresh if wanted(event)], as_json=as_json)
 
-    on_job(settings(redis, directory), job, work)
+    on_job(where, job, work)
 
 
 def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> None:
@@ -175,8 +174,7 @@ def scale(
         bool, Option("--per-machine", help="N is per machine, including machines that join later.")
     ] = False,
     look: Annotated[bool, Option("--preview", help="Only say what would start and stop.")] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Set how many workers a job has.
@@ -201,7 +199,7 @@ def scale(
 
     detail = f"workers={workers}{' per_machine' * per_machine}"
     action = None if look else NewAction(job, "scale", detail)
-    was, alive, changes, is_scrapys = on_job(settings(redis, directory), job, work, action=action)
+    was, alive, changes, is_scrapys = on_job(where, job, work, action=action)
     scaled = {
         "job": job,
         "was": was,
@@ -248,8 +246,7 @@ PLAIN_WIDTH = 200
 def top(
     job: Annotated[str | None, Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
     once: Annotated[bool, Option("--once", help="Print once and exit.")] = False,
-    redis: Redis = None,
-    directory: Directory = None,
+    where: Where = SERVER,
     as_json: Json = False,
 ) -> None:
     """Watch jobs, workers, rates and the log live.
@@ -277,7 +274,7 @@ def top(
         else:
             await _print_lines(look, as_json=as_json)
 
-    on_server(settings(redis, directory), work)
+    on_server(where, work)
 
 
 async def _print_lines(look: Look, *, as_json: bool) -> None:

@@ -19,16 +19,7 @@ from skitter.archive.index import Archive
 from skitter.archive.package import pack
 from skitter.archive.playback import SUFFIX
 from skitter.archive.record import Kept
-from skitter.cli.common import (
-    Arguments,
-    Directory,
-    Json,
-    Redis,
-    Yes,
-    confirm,
-    on_job,
-    pairs_of,
-)
+from skitter.cli.common import Arguments, Directory, Json, Redis, Yes, confirm, on_job, pairs_of
 from skitter.cli.crawl import Target, plan_of
 from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Group, Option
