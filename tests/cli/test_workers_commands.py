@@ -20,13 +20,14 @@ from rich.console import Console, RenderableType
 
 from skitter.cli.commands import workers
 from skitter.cli.commands.project import needs_of
-from skitter.cli.common import on_job, settings
+from skitter.cli.common import on_job
 from skitter.cli.show.display import Screen, event_line, plain_line, top_view
 from skitter.crawl.watch import Overview
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.workers import Event, Heartbeat, Wish, beat, log, read_wish
 from skitter.model import State
 from skitter.redact import clean
+from skitter.settings import find_server
 from waiting import PATIENCE_S, Child
 
 
@@ -36,7 +37,7 @@ def on(skitter, server_url, job):
     skitter("push", job, "https://a.test/1", "https://a.test/2", "https://b.test/")
 
     def run(work: Callable[[Frontier], Awaitable[None]]) -> None:
-        on_job(settings(server_url, None), job, work)
+        on_job(find_server(server_url, None), job, work)
 
     return run
 
