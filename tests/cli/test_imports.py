@@ -56,7 +56,7 @@ def test_the_menu_imports_no_command_and_no_library_but_its_parser():
 
     ours = {name for name in found if name.startswith("skitter.")}
     names = {"main", "menu", "parameters", "tuning"}
-    assert ours == {f"skitter.{name}" for name in ("cli", "disk", "errors", "redact")} | {
+    assert ours == {f"skitter.{name}" for name in ("cli", "errors", "redact")} | {
         f"skitter.cli.{name}" for name in names
     }
     assert not found & {"rich", "msgspec", "asyncio", "redis", "dataclasses"}
