@@ -183,8 +183,9 @@ class Cluster:
 
     def write_odd(self, spider: str) -> str:
         file = self.folder / f"{spider}.py"
-        text = ODD.read_text()
-        file.write_text(text[: text.index("# --- ")] + _part(text, spider))
+        if not file.exists():  # another node may be reading it
+            text = ODD.read_text()
+            file.write_text(text[: text.index("# --- ")] + _part(text, spider))
         return str(file)
 
     def command(self, *words: Any) -> Any:
