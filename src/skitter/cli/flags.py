@@ -24,6 +24,19 @@ FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
 WORKING = tuple(one for one in CRAWLING if one.table not in ("output", "quality"))
 #: How values of a flag that is given more than once are joined; lists: `Option.between`.
 _BETWEEN = {dict: "\n", str: " "}
+#: The sections of a command's help, by table; others have the name of their table.
+SECTIONS = {
+    "fetch": "Fetching",
+    "sessions": "Fetching",
+    "routes": "Fetching",
+    "politeness": "Politeness and retries",
+    "retries": "Politeness and retries",
+    "limits": "Limits and scope",
+    "visits": "Visiting again",
+    "safety": "Workers",
+    "archive": "Kept pages",
+    "files": "Output",
+}
 _METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"}
 
 
@@ -79,7 +92,7 @@ def _parameter(name: str, one: Option) -> inspect.Parameter:
     words = one.declared.flag.split(" ") if one.declared.flag else [one.flag]
     kind = get_origin(one.type) or one.type
     flag: Any = Flag(*words, help=_help(one), metavar=_metavar(one), show_default=False)
-    flag.bare = one.declared.bare
+    flag.bare, flag.section = one.declared.bare, SECTIONS.get(one.table, one.table.capitalize())
     if kind is bool:
         flag.metavar = None
     is_list = kind in (tuple, dict) or one.declared.repeats

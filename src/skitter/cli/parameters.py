@@ -39,6 +39,7 @@ class Parameter:
         self.range = (min, max)
         self.show_default = show_default
         self.bare = bare  # the value of an option without one
+        self.section = ""  # of the help; empty: the first, or the last
 
 
 class Option(Parameter):
@@ -69,6 +70,12 @@ class _Argument(click.Argument):
         return name, f"{self.help or ''}{'  [required]' * self.required}"
 
 
+class _Option(click.Option):
+    def __init__(self, *words: Any, section: str, **more: Any) -> None:
+        super().__init__(*words, **more)
+        self.section = section
+
+
 class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`--cache books.py` has no value: one begins with a digit, or is the same as none."""
@@ -84,6 +91,21 @@ class Command(click.Command):
         rows = [one.get_help_record(ctx) for one in self.params if isinstance(one, _Argument)]
         if rows:
             with formatter.section("Arguments"):
+                formatter.write_dl(rows)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options of the command itself, of each table of settings, and of every command."""
+        own: list[tuple[str, str]] = []
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for one in self.get_params(ctx):
+            if isinstance(one, _Argument) or not (row := one.get_help_record(ctx)):
+                continue
+            if section := getattr(one, "section", "") or (sections and "Common"):
+                sections.setdefault(section, []).append(row)
+            else:
+                own.append(row)
+        for title, rows in {"Options": own, **sections}.items():
+            with formatter.section(title):
                 formatter.write_dl(rows)
 
 
@@ -182,7 +204,7 @@ def _option(name: str, kind: type, about: Option, words: dict[str, Any]) -> clic
     default = f"--{spelled}/--no-{spelled}" if kind is bool else f"--{spelled}"
     names = about.names or (default,)
     shows = about.show_default and words.get("default") != ""
-    return click.Option([name, *names], show_default=shows, **words)
+    return _Option([name, *names], section=about.section, show_default=shows, **words)
 
 
 def _files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
