@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sinks.making import FETCHED_AT, JOB, result, write
-from skitter.sinks.objects import write_parts
+from skitter.sinks.objects import Folder
 from skitter.sinks.registry import open_database
 
 URL = "http://a.test/x.pdf"
@@ -36,7 +36,7 @@ def test_a_file_that_changed_is_a_change_and_a_folder_gets_its_row_again(
                   [came("two", after_s=200)], [came("two", after_s=200), row]):  # fmt: skip
         write(database, batch)
         to = f"file://{folder}/?format=jsonl"
-        parts.append(asyncio.run(write_parts(database, to, job=JOB)))
+        parts.append(asyncio.run(Folder.of(to).add(database, job=JOB)))
     assert parts == [1, 1, 0, 1, 0], "once for each state of the row"
     last = json.loads(max(folder.iterdir()).read_bytes())
     assert last["pdf"] == file("two"), "later parts have later names"

@@ -17,7 +17,7 @@ from sinks.making import FETCHED_AT, JOB, result, results, row_id, write
 from skitter.errors import UsageError
 from skitter.sinks import Destination
 from skitter.sinks.databases.part_files import Outbox
-from skitter.sinks.objects import Folder, write_parts
+from skitter.sinks.objects import Folder
 from skitter.sinks.registry import open_database
 
 
@@ -32,7 +32,7 @@ def rows_in(folder: Path) -> list[dict[str, Any]]:
 
 
 def add(database: Path, to: str) -> int:
-    return asyncio.run(write_parts(str(database), to, job=JOB))
+    return asyncio.run(Folder.of(to).add(str(database), job=JOB))
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])

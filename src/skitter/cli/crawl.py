@@ -184,6 +184,9 @@ def crawl(
     how: dict[str, Any] = {"fresh": fresh, "keep_rows": keep_rows, "as_json": as_json}
     how |= {"max_time_s": seconds_of("--max-time", max_time) if max_time else None}
     plan = plan_of(PLAIN, arguments, None, given, **how)
+    for out in (plan.out, *plan.also):
+        if out.endswith("/") and "://" not in out and format is not Format.MARKDOWN:
+            raise UsageError(f"{out} is a folder of Markdown files: add --format markdown.")
     _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 

@@ -39,10 +39,8 @@ from skitter.sinks.files.ledger import Receipts
 from skitter.sinks.registry import (
     COPY_FILES,
     OUT_FILES,
-    find_type,
+    folder_of,
     is_database,
-    is_folder,
-    load,
     place_of,
 )
 from skitter.sinks.selection import Condition, Selection
@@ -160,13 +158,14 @@ def export_items(
     if to == "-":
         _print_rows(database, job, selection)
         return
-    if is_folder(to) and selection != Selection():
-        raise UsageError(
-            "a folder gets all rows, with all columns: name a file to export some of them."
-        )
-    if is_folder(to):
-        rows = uvloop.run(load(find_type(to).parts)(database, to, job=job))
-        read = shown(database)
+    read = shown(database)  # perhaps not where the last crawl went
+    folder = folder_of(to) if to.endswith("/") or "://" in to else None
+    if folder:
+        if selection != Selection():
+            raise UsageError(
+                "a folder gets all rows, with all columns: name a file to export some of them."
+            )
+        rows = uvloop.run(folder.add(database, job=job))
         sentence = f"{job}: {some(rows, 'row')} from {read} added to {redact(to)}"
         answer(
             {"job": job, "rows": rows, "from": read, "to": redact(to)}, sentence, as_json=as_json
@@ -178,7 +177,6 @@ def export_items(
     target = Target(Path(to).resolve(), receipts, csv_safe)
     target.format()  # refuses a suffix before anything is read
     rows = uvloop.run(export(database, target, job=job, selection=selection))
-    read = shown(database)  # perhaps not where the last crawl went
     sentence = f"{job}: {some(rows, 'row')} from {read} to {to}"
     answer({"job": job, "rows": rows, "from": read, "to": to}, sentence, as_json=as_json)
 

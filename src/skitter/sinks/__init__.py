@@ -18,6 +18,7 @@ objects      Folders of parts, in an object store or on a disk: s3://, gs://, az
 registry     Which sink a name refers to: by a suffix such as .csv, or the scheme of an address
 rows         Rows: made from results, and replaced only by later visits
 selection    Some rows and columns of a table, for an export
+tree         A folder of Markdown files, one for each page
 """
 
 from skitter.sinks.base import (

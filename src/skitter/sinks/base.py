@@ -122,6 +122,20 @@ class Clearable(Protocol):
         their table, if it is the job's alone."""
 
 
+class Folder(Protocol):
+    """A folder of files, to which rows are added from a database; `of(dsn)` makes it."""
+
+    @property
+    def every_s(self) -> float | None:
+        """How often that is done while a loader runs; None: only at the end."""
+
+    def check(self) -> None:
+        """Raise BadSink, as far as can be known before there are rows."""
+
+    async def add(self, database: str, *, job: str) -> int:
+        """Add what it lacks, and return how much; killed at any moment, the next call goes on."""
+
+
 class Row(msgspec.Struct, frozen=True):
     """One item as every sink stores it."""
 

@@ -13,7 +13,15 @@ from skitter.settings import check_job_name
 from skitter.sinks.base import Clearable, Prunable, Watching, open_on_thread
 from skitter.sinks.export import BATCH, Target, check_folder, export, export_types, write_feed
 from skitter.sinks.files.ledger import Receipts
-from skitter.sinks.registry import find_type, is_local, load, open_database, open_store, place_of
+from skitter.sinks.registry import (
+    find_type,
+    folder_of,
+    is_local,
+    load,
+    open_database,
+    open_store,
+    place_of,
+)
 from skitter.trust import check_known, make_ours
 
 if TYPE_CHECKING:
@@ -111,11 +119,9 @@ class Destination:
 
     @property
     def every_s(self) -> float | None:
-        """How often parts are added to a folder while a loader runs; None: it is none."""
-        if not find_type(self.dsn).parts:
-            return None
-        every_s: float = load("skitter.sinks.objects:Folder").of(self.dsn).every_s
-        return every_s
+        """How often rows are added to it while a loader runs, if that is done at all."""
+        folder = folder_of(self.dsn)
+        return folder.every_s if folder else None
 
     @property
     def is_missing(self) -> bool:
@@ -131,9 +137,8 @@ class Destination:
         """Raise BadSink, as far as can be known without opening it."""
         if self.feed:
             check_folder(self.feed)
-        elif parts := find_type(self.dsn).parts:
-            load(parts)  # MissingExtra
-            load("skitter.sinks.objects:Folder").of(self.dsn).open()
+        elif folder := folder_of(self.dsn):  # or MissingExtra
+            folder.check()
         elif self.is_whole:
             load(find_type(self.dsn).whole)  # before the crawl: MissingExtra
             self._target.check()
@@ -190,8 +195,8 @@ class Destination:
             return None
         if self.feed:
             return await write_feed(self.store, self.feed, job=self.job)
-        if parts := find_type(self.dsn).parts:
-            await load(parts)(self.store, self.dsn, job=self.job)
+        if folder := folder_of(self.dsn):
+            await folder.add(self.store, job=self.job)
             return await self.count()
         rows = await export(self.store, self._target, job=self.job)
         await export_types(self.store, self._target, job=self.job)

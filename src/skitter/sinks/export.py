@@ -8,7 +8,7 @@ import fcntl
 import os
 import stat
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -138,7 +138,7 @@ class Target:
 
 def check_folder(path: Path) -> None:
     """Raise BadSink if no file can be created there: better now than at the end of a crawl."""
-    with _errors(path):
+    with disk_errors(path):
         try:
             TemporaryFile(dir=path.absolute().parent).close()
         except OSError as error:
@@ -205,7 +205,7 @@ async def export_types(dsn: str, target: Target, *, job: str) -> None:
             old.discard(path.name)
             receipts.add_of_type(whole, path.name)
             await _export(source, one, replace(target, path=path))
-        with _errors(whole):
+        with disk_errors(whole):
             for name in old:
                 receipts.remove_of_type(whole, name)
 
@@ -224,22 +224,18 @@ async def _export(source: Any, table: Readable, target: Target) -> int:
 
 def _write(table: Readable, target: Target) -> Generator[int]:
     """Runs in steps, so that it can be cancelled; each yields how many rows it wrote."""
-    with _errors(target.path):
-        while (lock := _lock(target.lock)) is None:
-            yield 0
-            time.sleep(_LOOK_AGAIN_S)
-        with lock:
-            for stale in target.stale_drafts():
-                stale.unlink(missing_ok=True)
-            draft = target.new_draft()
-            try:
-                with draft.open("xb") as file:
-                    yield from _fill(file, table, target)
-                    target.check()  # again: somebody may have put a file there
-                    _publish(file, draft, target)
-            finally:
-                draft.unlink(missing_ok=True)  # a full disk needs the room
-                target.lock.unlink(missing_ok=True)
+    with disk_errors(target.path), locked(target.lock) as waits:
+        yield from waits
+        for stale in target.stale_drafts():
+            stale.unlink(missing_ok=True)
+        draft = target.new_draft()
+        try:
+            with draft.open("xb") as file:
+                yield from _fill(file, table, target)
+                target.check()  # again: somebody may have put a file there
+                _publish(file, draft, target)
+        finally:
+            draft.unlink(missing_ok=True)  # a full disk needs the room
 
 
 def _fill(file: BinaryIO, table: Readable, target: Target) -> Iterator[int]:
@@ -250,6 +246,22 @@ def _fill(file: BinaryIO, table: Readable, target: Target) -> Iterator[int]:
         yield len(page.results)
     if writer:
         writer.close()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[Iterator[int]]:
+    """Hold a lock file, which goes at the end. Run through what this gives first: it waits, in
+    steps, while another process has the lock."""
+    with ExitStack() as held:
+
+        def waits() -> Iterator[int]:
+            while (lock := _lock(path)) is None:
+                yield 0
+                time.sleep(_LOOK_AGAIN_S)
+            held.enter_context(lock)
+            held.callback(path.unlink, missing_ok=True)
+
+        yield waits()
 
 
 def _lock(path: Path) -> BinaryIO | None:
@@ -282,7 +294,7 @@ def _publish(file: BinaryIO, draft: Path, target: Target) -> None:
 
 
 @contextmanager
-def _errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -71,6 +71,24 @@ class Folder:
         except (BaseError, ValueError) as error:
             raise BadSink(f"{redact(self.url)} is not a folder: {error}") from error
 
+    def check(self) -> None:
+        """Raise BadSink, as far as can be known without asking the object store."""
+        self.open()
+
+    async def add(self, database: str, *, job: str) -> int:
+        """Add the rows of a database that it does not have yet. Returns how many."""
+        async with open_on_thread(partial(open_database, database, job=job)) as source:
+            outbox = await source.run(partial(Outbox, source.store, self.url))
+            remote, rows = self.open(), 0
+            decide = partial(outbox.decide, self.rows, f".{self.format}", self.encode)
+            while True:
+                while part := await source.run(outbox.waiting):
+                    await _put(remote, self, *part)
+                    await source.run(outbox.written, part[0])
+                if not (more := await source.run(decide)):
+                    return rows
+                rows += more
+
     def encode(self, columns: Mapping[str, Kind], rows: Sequence[Row]) -> bytes:
         kind: type[FileFormat] = JsonlFormat
         if self.format == "parquet":
@@ -82,22 +100,6 @@ class Folder:
         writer.write(rows)
         writer.close()
         return file.getvalue()
-
-
-async def write_parts(dsn: str, to: str, *, job: str) -> int:
-    """Add the rows of a database that the folder does not have yet. Returns how many."""
-    folder = Folder.of(to)
-    async with open_on_thread(partial(open_database, dsn, job=job)) as source:
-        outbox = await source.run(partial(Outbox, source.store, folder.url))
-        remote, rows = folder.open(), 0
-        decide = partial(outbox.decide, folder.rows, f".{folder.format}", folder.encode)
-        while True:
-            while part := await source.run(outbox.waiting):
-                await _put(remote, folder, *part)
-                await source.run(outbox.written, part[0])
-            if not (more := await source.run(decide)):
-                return rows
-            rows += more
 
 
 async def _put(remote: Any, folder: Folder, name: str, body: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from skitter.errors import shorten
 from skitter.redact import MASK, redact
-from skitter.sinks.base import BadSink, FileFormat, Store
+from skitter.sinks.base import BadSink, FileFormat, Folder, Store
 
 GROUP: Final = "skitter.sinks"
 
@@ -27,7 +27,7 @@ class SinkType:
     what: str
     live: str = ""  # a Store, which takes rows as they come
     whole: str = ""  # a FileFormat, for a file written from a database
-    parts: str = ""  # adds the rows of a database to a folder
+    folder: str = ""  # a Folder, to which the rows of a database are added
     is_database: bool = False  # a Store that can also be read
 
 
@@ -94,7 +94,13 @@ TYPES: Final = (
         names=("s3", "gs", "az", "file"),
         example="s3://bucket/folder/, gs://..., az://..., file:///folder/",
         what="a folder of Parquet parts, added to at the end",
-        parts="skitter.sinks.objects:write_parts",
+        folder="skitter.sinks.objects:Folder",
+    ),
+    SinkType(
+        names=("/",),
+        example="site/",
+        what="a folder of Markdown files, one for each page (--format markdown)",
+        folder="skitter.sinks.tree:Tree",
     ),
 )
 _OURS: Final = {name: one for one in TYPES for name in one.names}
@@ -166,10 +172,10 @@ def is_database(dsn: str) -> bool:
     return name in _OURS and _OURS[name].is_database
 
 
-def is_folder(dsn: str) -> bool:
-    """Whether parts are added there."""
-    name = _name_of(dsn)
-    return name in _OURS and bool(_OURS[name].parts)
+def folder_of(dsn: str) -> Folder | None:
+    """The folder that the rows of a database are added to; None: it is none. Or BadSink."""
+    kind = find_type(dsn)
+    return load(kind.folder).of(dsn) if kind.folder else None
 
 
 def load(target: str) -> Any:
@@ -178,6 +184,8 @@ def load(target: str) -> Any:
 
 
 def _name_of(dsn: str) -> str:
+    if dsn.endswith("/") and "://" not in dsn:
+        return "/"
     if "://" in dsn or dsn.startswith(("sqlite:", "changes:")):
         return dsn.partition(":")[0].lower()
     return Path(dsn).suffix.lower()
