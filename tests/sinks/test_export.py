@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import math
 import tracemalloc
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -60,6 +61,17 @@ def test_an_export_is_the_file_that_a_loader_writes(database: str, tmp_path: Pat
         for name in ("loaded.jsonl", "exported.jsonl")
     )
     assert exported == loaded == [{"a": 1}, {"b": "x"}, {"a": 2.5}, {}, {}]
+
+
+def test_rows_are_in_order_of_arrival(database: str, tmp_path: Path):
+    """Pages by the time at which they were fetched, the items of a page by their number."""
+    items = [result(5, {"n": n}, index=n) for n in range(11)]
+    items.append(replace(result(1, {"n": 11}), fetched_at=FETCHED_AT + 60))
+    write(database, items[6:], items[:6])
+    write(tmp_path / "loaded.jsonl", items[:6], items[6:])
+    copy(database, tmp_path / "exported.jsonl")
+    for name in ("loaded.jsonl", "exported.jsonl"):
+        assert [row["n"] for row in lines_of(tmp_path / name)] == list(range(12)), name
 
 
 def test_columns_come_in_the_order_of_the_table(database: str, tmp_path: Path):

@@ -18,7 +18,7 @@ objects      Folders of parts, in an object store or on a disk: s3://, gs://, az
 registry     Which sink a name refers to: by a suffix such as .csv, or the scheme of an address
 rows         Rows: made from results, and replaced only by later visits
 selection    Some rows and columns of a table, for an export
-tree         A folder of Markdown files, one for each page
+tree         A folder of Markdown files: one for each row that has a field `markdown`
 """
 
 from skitter.sinks.base import (

@@ -1,4 +1,4 @@
-"""A tree of Markdown files, `site/`: one for each row that has a field `markdown`, named after its
+"""A folder of Markdown files: one for each row that has a field `markdown`, named after its
 URL: site/books.example/novels/dune.md.
 
 Which file is whose is in the database before it is written: killed at any moment, the next one

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from copy import deepcopy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
@@ -137,7 +138,8 @@ class SqlTable:
                 self.changes = count_changes(connection, self._job)
 
     def write(self, results: Sequence[Result]) -> int:
-        rows = [self._dialect.clean(row) for row in rows_of(results)]
+        # Sorted, so that two loaders that write the same rows do not deadlock.
+        rows = sorted(map(self._dialect.clean, rows_of(results)), key=attrgetter("id"))
         if not rows:
             return 0
         with self._errors():
@@ -188,9 +190,11 @@ class SqlTable:
             return int(connection.execute(query).scalar_one())
 
     def read(self, *, batch: int) -> Generator[Page]:
-        """All current rows of the job, a batch at a time; at least one page."""
+        """All current rows of the job in order of arrival, a batch at a time; at least one page."""
         with self._reading() as (connection, shape, table):
             query = select(table).where(table.c["_job"] == self._job)
+            row_id = table.c["_id"]  # the items of a page are numbered: 10 comes after 9
+            query = query.order_by(table.c["_fetched_at"], func.length(row_id), row_id)
             columns, fields = self.columns(shape), shape.columns
             yield Page(columns, [])
             stream = connection.execution_options(yield_per=batch)
