@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from sinks.making import FETCHED_AT, JOB, result, write
 from skitter.sinks import BadSink
