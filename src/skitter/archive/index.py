@@ -4,19 +4,17 @@ Both may be damaged, or written to do harm: what cannot be read is left out, and
 
 from __future__ import annotations
 
-import fcntl
 import os
 from bisect import insort
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from skitter.archive.files import INDEX, index_of, inside, is_being_written, warcs_of
 from skitter.archive.record import (
     MAX_BODY_BYTES,
     NOT_MODIFIED,
@@ -33,15 +31,13 @@ from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import BinaryIO
+    from pathlib import Path
 
     from skitter.model import Response
 
-INDEX: Final = ".jsonl"
 SOFTWARE: Final = "Skitter"
 #: In place of a fingerprint, of what is not a page of a job: its digest is that of its body.
 UNNAMED: Final = "-"
-_WARCS: Final = ("*.warc.gz", "*.warc")
 
 
 def line_of(kept: Kept) -> str:
@@ -54,7 +50,7 @@ def write_lines(folder: Path, lines: Iterable[str]) -> None:
     for line in lines:
         by_file[read_line(line).file].append(line)
     for name, some in by_file.items():
-        _append(_inside(folder, f"{name}{INDEX}"), "".join(f"{line}\n" for line in some).encode())
+        _append(inside(folder, f"{name}{INDEX}"), "".join(f"{line}\n" for line in some).encode())
 
 
 def _append(path: Path, lines: bytes) -> None:
@@ -71,7 +67,7 @@ def _append(path: Path, lines: bytes) -> None:
 def is_here(folder: Path, line: str) -> bool:
     """Whether the record of a line is in a file of this folder."""
     try:
-        return _inside(folder, read_line(line).file).is_file()
+        return inside(folder, read_line(line).file).is_file()
     except (msgspec.MsgspecError, UsageError):  # nobody can write it
         return False
 
@@ -118,7 +114,7 @@ class Archive:
         archive = cls(folder)
         if not folder.is_dir():
             raise UsageError(f"there is no archive in {folder}: `skitter run --archive` makes one.")
-        elsewhere = [one for path in archive._warcs() for one in archive._add_file(path)]
+        elsewhere = [one for path in warcs_of(folder) for one in archive._add_file(path)]
         archive._add_revisits(elsewhere)
         return archive
 
@@ -178,10 +174,10 @@ class Archive:
 
     def _read(self, kept: Kept, limit: int) -> Response:
         file, offset = kept.head_at or (kept.file, kept.offset)
-        response = read_response(_inside(self.folder, file), offset, limit=limit)
+        response = read_response(inside(self.folder, file), offset, limit=limit)
         if kept.body_at and kept.body_at != kept.head_at:
             file, offset = kept.body_at
-            body = read_response(_inside(self.folder, file), offset, limit=limit).body
+            body = read_response(inside(self.folder, file), offset, limit=limit).body
             response = msgspec.structs.replace(response, body=body)
         if kept.fingerprint and digest_of(response.body) != kept.digest:  # else of the packed bytes
             raise ValueError("its body is not the one that was kept")
@@ -196,10 +192,10 @@ class Archive:
         """
         is_old = {
             path
-            for path in self._warcs()
+            for path in warcs_of(self.folder)
             if path.stat().st_mtime < before and not is_being_written(path)
         }
-        old = {path.name for path in is_old if _index_of(path).exists()}
+        old = {path.name for path in is_old if index_of(path).exists()}
         kept = [one for visits in self._pages.values() for one in _last(visits, keep_last)]
         kept += [one for one in self.responses() if one.at >= before or one.file not in old]
         places = [place for one in kept for place in (one.body_at, one.head_at) if place]
@@ -211,7 +207,7 @@ class Archive:
         return did
 
     def _prune_file(self, path: Path, lines: set[str], *, is_needed: bool) -> Pruned:
-        index = _index_of(path)
+        index = index_of(path)
         if not index.exists():  # of another tool, or a prune was killed
             is_ours = read_info(path).get("software") == SOFTWARE
             return _removed(path) if is_ours and not is_needed else Pruned()
@@ -230,12 +226,9 @@ class Archive:
             did.add(_removed(path))
         return did
 
-    def _warcs(self) -> list[Path]:
-        return sorted(path for kind in _WARCS for path in self.folder.glob(kind))
-
     def _add_file(self, path: Path) -> list[Kept]:
         """The responses of other tools that have their bodies elsewhere."""
-        index, elsewhere = _index_of(path), list[Kept]()
+        index, elsewhere = index_of(path), list[Kept]()
         try:
             if index.exists():
                 self._add_lines(index)
@@ -277,24 +270,6 @@ class Archive:
             insort(visits, kept, key=lambda one: one.at)
 
 
-def hold(file: BinaryIO) -> None:
-    """Until it is closed, or its process dies, nobody prunes it."""
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-
-def is_being_written(path: Path) -> bool:
-    """A worker may have had nothing to keep for longer than what is pruned is old."""
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:  # a file system without locks
-            return False
-    return False
-
-
 def _last(visits: list[Kept], count: int) -> Iterator[Kept]:
     """Of each job: `replay` and `redo` take its own."""
     by_job: dict[str, list[Kept]] = defaultdict(list)
@@ -302,10 +277,6 @@ def _last(visits: list[Kept], count: int) -> Iterator[Kept]:
         by_job[one.job].append(one)
     for own in by_job.values():
         yield from own[-count:]
-
-
-def _index_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}{INDEX}")
 
 
 def _line(line: str) -> str:
@@ -330,10 +301,3 @@ def key_of(request: Request) -> bytes:
         url = request.url
     parts = (request.method, url, request.unique, request.session)
     return blake2b("\0".join(parts).encode() + request.body, digest_size=12).digest()
-
-
-def _inside(folder: Path, name: str) -> Path:
-    """Lines come from files and servers that others may write."""
-    if Path(name).name != name or name == ".." or "\0" in name:
-        raise UsageError(f"{name!r} in the index of {folder} is not a file name.")
-    return folder / name

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skitter.archive.index import INDEX as LINES_OF
+from skitter.archive.files import INDEX as LINES_OF
 from skitter.archive.index import SOFTWARE, line_of
 from skitter.archive.record import lengths
 from skitter.errors import BadURL

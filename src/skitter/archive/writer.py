@@ -11,7 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from skitter.archive.index import SOFTWARE, hold, line_of
+from skitter.archive.files import hold
+from skitter.archive.index import SOFTWARE, line_of
 from skitter.archive.record import Kept, Record, pack_info
 
 if TYPE_CHECKING:

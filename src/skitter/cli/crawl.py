@@ -260,7 +260,9 @@ def plan_of(
         **how,
     )
     if plan.worker.archive.keep:
-        import skitter.archive.record  # noqa: F401  raises UsageError without its library
+        from skitter.archive.store import check  # an extra
+
+        check(plan.worker.archive.store)
     if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)
     if plan.engine is Engine.PROCESSES:  # before --fresh discards anything

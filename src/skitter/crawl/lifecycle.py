@@ -121,6 +121,16 @@ class Crawl:
             shape_budget=limits.shape_budget,
         )
 
+    async def copy_kept(self) -> str:
+        """Copy what killed workers have left, if kept pages are copied. Why not; empty: it is."""
+        archive = self.plan.worker.archive
+        if not (archive.keep and archive.store):
+            return ""
+        from skitter.archive.store import Store  # an extra
+        from skitter.engine.keeping import copy_out
+
+        return await copy_out(Store(archive.store), archive.folder)
+
     def _is_empty(self, stats: Stats, yields: Yields) -> bool:
         """Whether pages were handled, in this run or before, none is left, and the job has no item
         at all though its spider yields some. (Rejected ones are reported as such.)"""

@@ -63,7 +63,7 @@ async def open_worker(
         departures = Departures(frontier, resolver)
         archived = archived_of(config, frontier.job, log) if config.archive.keep else None
         if archived:
-            stack.callback(archived.writer.close)
+            stack.push_async_callback(archived.close)
         parts = Parts(
             spider, http, config, guard, frontier, departures, renderer, archived, log, figures
         )
@@ -128,12 +128,13 @@ class _Web:
 
 def archived_of(config: WorkerConfig, job: str, log: Callable[[str, str], None]) -> Archived:
     """What keeps the pages of a worker."""
-    from skitter.archive.writer import ArchiveWriter  # most crawls keep no pages
+    from skitter.archive.store import Store  # most crawls keep no pages
+    from skitter.archive.writer import ArchiveWriter
     from skitter.engine.keeping import Archived
 
     options = config.archive
-    limit = 10**6 * options.max_file_mb
-    return Archived(ArchiveWriter(options.folder, job, log, max_file_bytes=limit))
+    writer = ArchiveWriter(options.folder, job, log, max_file_bytes=10**6 * options.max_file_mb)
+    return Archived(writer, Store(options.store) if options.store else None)
 
 
 def renderer_of(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from skitter.archive.index import UNNAMED, is_here, write_lines
 from skitter.archive.playback import ROBOTS
 from skitter.archive.record import Record
+from skitter.errors import SkitterError
 from skitter.frontier.records.archived import forget_written, unwritten
 from skitter.frontier.records.metrics import record
 from skitter.observe.metrics import Batch
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skitter.archive.playback import PageCache
+    from skitter.archive.store import Store
     from skitter.archive.writer import ArchiveWriter
     from skitter.engine.pulse import Figures
     from skitter.fetch.http.exchange import Leave
@@ -41,14 +43,17 @@ class Archived:
     """The archive of one worker, and the lines of pages completed since its last heartbeat."""
 
     writer: ArchiveWriter
+    store: Store | None = None  # where finished files are copied to
+    _copying: asyncio.Task[None] | None = None
+    _away: str = ""  # why they cannot be
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # shards complete side by side
     _lines: dict[int, list[str]] = field(default_factory=dict)  # by shard
     _is_settled: bool = False
 
     @property
     def trouble(self) -> str:
-        """Why no page is kept now; empty: they are."""
-        return self.writer.trouble
+        """Why no page is kept or copied now; empty: they are."""
+        return self.writer.trouble or self._away
 
     async def keep(self, records: Sequence[Record], figures: Figures | None = None) -> list[str]:
         """The lines of responses that are on disk now; they travel with the completions."""
@@ -86,6 +91,21 @@ class Archived:
         is_written = await _write(frontier, self.writer.folder, lines)
         if is_written:
             self._is_settled = is_settled or await settle(frontier, self.writer.folder)
+        if self.store and (self._copying is None or self._copying.done()):
+            self._copying = asyncio.create_task(self._copy(self.store))
+
+    async def _copy(self, store: Store) -> None:
+        """Beside the heartbeats: a file may take minutes."""
+        before, self._away = self._away, await copy_out(store, self.writer.folder)
+        if self._away and not before:
+            self.writer.log("error", self._away)
+
+    async def close(self) -> None:
+        self.writer.close()
+        if self._copying:
+            await self._copying
+        if self.store:
+            await self._copy(self.store)
 
 
 async def settle(frontier: Frontier, folder: Path) -> bool:
@@ -95,6 +115,15 @@ async def settle(frontier: Frontier, folder: Path) -> bool:
         shard: [line for line in lines if is_here(folder, line)] for shard, lines in found.items()
     }
     return await _write(frontier, folder, here)
+
+
+async def copy_out(store: Store, folder: Path) -> str:
+    """Why finished files cannot be copied; empty: they were."""
+    try:
+        await asyncio.to_thread(store.push, folder)
+    except (SkitterError, OSError) as error:
+        return f"the archive in {folder} is not copied: {error}"
+    return ""
 
 
 async def _write(frontier: Frontier, folder: Path, by_shard: dict[int, list[str]]) -> bool:

@@ -140,6 +140,10 @@ OURS = {
     "SKITTER_JOB": ("the spider's name", "the name of the job"),
     "SKITTER_LEASE_S": ("60", "seconds until the requests of a dead node return to the queue"),
     "SKITTER_ARCHIVE": ("", "keep the pages that callbacks see in this folder, as WARC files"),
+    "SKITTER_ARCHIVE_STORE": (
+        "",
+        "also copy finished WARC files there, such as s3://BUCKET/FOLDER",
+    ),
     "SKITTER_DIR": ("", "start an embedded server in this directory"),
     "SKITTER_FEED_SCHEMES": ("http, https", "what addresses from a feed may begin with"),
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),

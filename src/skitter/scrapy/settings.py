@@ -115,6 +115,7 @@ class NodeOptions:
     fingerprinter: str = ""  # identities.py; empty: nothing is filtered
     limits_per: str = "job"  # or "node": Scrapy's downloaders keep them, each for itself
     archive: str = ""  # the folder of kept pages; empty: none is kept
+    archive_store: str = ""  # the object store that it is copied to
     spider: str = ""  # its name
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
@@ -168,6 +169,7 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         blocked_rest_s=_seconds(settings, "SKITTER_BLOCKED_REST_S", DEFAULT_BLOCKED_REST_S),
         start_s=_seconds(settings, "SKITTER_START_S", DEFAULT_START_S),
         archive=str(settings.get("SKITTER_ARCHIVE") or ""),
+        archive_store=str(settings.get("SKITTER_ARCHIVE_STORE") or ""),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
         linger_s=number(

@@ -212,6 +212,11 @@ class ArchiveOptions(Table):
         False, "Keep every page that a handler sees, as WARC files.", flag="--archive"
     )
     folder: Path = option(Path("archive"), "Where kept pages are.", flag="--archive-folder")
+    store: str | None = option(
+        None,
+        "Also copy finished WARC files to this object store, such as s3://BUCKET/FOLDER.",
+        flag="--archive-store",
+    )
     offline: bool = option(False, "Take pages from the archive, never from the web.")
     failed_pages: int = option(
         20, "Pages to keep on the server of each kind of failure.", low=0, high=1000

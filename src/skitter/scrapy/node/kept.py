@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 def archived_of(options: NodeOptions, say: Callable[[str, str], None]) -> Archived:
-    from skitter.archive.writer import ArchiveWriter  # an extra
+    from skitter.archive.store import Store  # an extra
+    from skitter.archive.writer import ArchiveWriter
     from skitter.engine.keeping import Archived
 
-    return Archived(ArchiveWriter(Path(options.archive), options.job, say))
+    writer = ArchiveWriter(Path(options.archive), options.job, say)
+    return Archived(writer, Store(options.archive_store) if options.archive_store else None)
 
 
 async def keep_pages(archived: Archived, entries: Sequence[OpenLease], figures: Figures) -> None:

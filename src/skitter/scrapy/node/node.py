@@ -369,7 +369,7 @@ class Node:
         self.mailbox.idle_s = 0.0  # its last figures are sent, however long it was idle
         await self.pulse.end()
         if self.delivery.archived:
-            self.delivery.archived.writer.close()
+            await self.delivery.archived.close()
         if self._reason == "finished" and self.feed is None:
             self.is_futile = await self._is_futile()
         if not self.options.persist and self._reason == "finished":

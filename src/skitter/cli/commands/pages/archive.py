@@ -19,6 +19,7 @@ from skitter.archive.index import Archive
 from skitter.archive.package import pack
 from skitter.archive.playback import SUFFIX
 from skitter.archive.record import Kept
+from skitter.archive.store import Copied, Store
 from skitter.cli.common import Arguments, Directory, Json, Redis, Yes, confirm, on_job, pairs_of
 from skitter.cli.crawl import Target, plan_of
 from skitter.cli.flags import CRAWLING, Given, with_flags
@@ -150,6 +151,43 @@ def pack_archive(
         return
     what = f"{some(did.responses, 'response')} of {some(did.pages, 'page')}"
     say(f"{to} has {what}, in {to.stat().st_size / 1e6:,.1f} MB.")
+
+
+StoreAt = Annotated[
+    str | None,
+    Argument(metavar="[STORE]", help="Such as s3://BUCKET/FOLDER. Default: archive.store."),
+]
+
+
+@group.add("push")
+def push(store: StoreAt = None, folder: Folder = HERE, as_json: Json = False) -> None:
+    """Copy finished files to an object store.
+
+    Workers do so by themselves if archive.store is set.
+    """
+    Archive.open(folder)
+    to = _store(store)
+    _show_copied(to.push(folder), f"to {to.shown}", as_json=as_json)
+
+
+@group.add("pull")
+def pull(store: StoreAt = None, folder: Folder = HERE, as_json: Json = False) -> None:
+    """Copy what an object store has into the folder, for replay and all other commands."""
+    _show_copied(_store(store).pull(folder), f"to {folder}", as_json=as_json)
+
+
+def _store(named: str | None) -> Store:
+    if url := named or resolve({}).archive.store:
+        return Store(url)
+    raise UsageError("name the object store, such as s3://BUCKET/FOLDER, or set archive.store.")
+
+
+def _show_copied(did: Copied, where: str, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(did._asdict())
+    else:
+        size_mb = did.size_bytes / 1e6
+        say(f"Copied {some(did.files, 'file')} with {size_mb:,.1f} MB {where}.")
 
 
 @group.add("prune")
