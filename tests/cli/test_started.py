@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from skitter.cli.started import Carried
-from skitter.crawl.agent import Agency, Started
+from skitter.cli.started import Crawling
+from skitter.crawl.agent import Agency
+from skitter.crawl.carried import Started
 from skitter.errors import FrontierError, UsageError
 from skitter.frontier.records.agents import Offer
 from skitter.frontier.records.runs import Lease, Runs, Spec
@@ -35,11 +36,11 @@ def target(tmp_path: Path) -> str:
     return str(tmp_path / "shop.py")
 
 
-def carried(target: str, spec: Spec, *, started_at: float = 0.0, spent_s: float = 0.0) -> Carried:
+def carried(target: str, spec: Spec, *, started_at: float = 0.0, spent_s: float = 0.0) -> Crawling:
     lease = Lease(
         id="1", token="t", spec=spec, lost=0, started_at=started_at, job="", spent_s=spent_s
     )
-    return Carried(Started(lease=lease, target=target), parent=1, out=0)
+    return Crawling(Started(lease=lease, target=target), parent=1, out=0)
 
 
 def test_an_argument_opens_no_address_of_the_agents_network(target):

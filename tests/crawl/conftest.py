@@ -112,7 +112,7 @@ class Machine:
                     folder = (entry / "cwd").readlink()
                 except OSError:
                     continue
-                if folder == self.folder and word.encode() in line:
+                if folder.is_relative_to(self.folder) and word.encode() in line:
                     found.append(int(entry.name))
         return found
 

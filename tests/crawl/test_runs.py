@@ -253,3 +253,86 @@ def _runs_or_none(machine) -> list[dict[str, Any]] | None:
     """None: the server was killed a moment ago."""
     answer = machine.call("runs", "--json", "--limit", "100")
     return json.loads(answer.stdout) if answer.returncode == 0 else None
+
+
+PROJECT = {
+    "scrapy.cfg": "[settings]\ndefault = shelf.settings\n",
+    "shelf/__init__.py": "",
+    "shelf/spiders/__init__.py": "",
+    "shelf/settings.py": "BOT_NAME = 'shelf'\nSPIDER_MODULES = ['shelf.spiders']\n",
+    "shelf/spiders/shelves.py": """
+import os
+from scrapy import Spider
+
+class Shelves(Spider):
+    name = "shelves"
+    start_urls = [os.environ["SKITTER_DEMO_URL"]]
+
+    def __init__(self, kind="book", *words, **more):
+        super().__init__(*words, **more)
+        self.kind = kind
+        if "place" in more:
+            self.start_urls = [more["place"]]
+
+    def parse(self, response):
+        yield {"kind": self.kind}
+        for link in response.css("article.book h3 a"):
+            yield response.follow(link, self.parse_book)
+
+    def parse_book(self, response):
+        yield {"kind": self.kind}
+""",
+}
+
+
+@pytest.fixture
+def project(machine):
+    for name, code in PROJECT.items():
+        (machine.folder / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        (machine.folder / "project" / name).write_text(code)
+    return machine
+
+
+def _kill_and_see_another(machine: Machine, what: str) -> None:
+    [process] = until(lambda: machine.children(what))
+    kill(process)
+    until(lambda: machine.children(what) not in ([], [process]))
+
+
+def test_a_scrapy_projects_run_goes_on_whatever_is_killed_and_ends_once(project):
+    machine = project
+    started = agent(machine, "--spiders", "project/scrapy.cfg")
+    assert (
+        "its project says where items go" in machine.call("start", "shelves", "-o", "a.db").stderr
+    )
+    assert (
+        "did you mean limits.max_pages"
+        in machine.call("start", "shelves", "--max-items", "1").stderr
+    )
+    with machine.shop.silent():
+        words = ("start", "shelves", "-a", "kind=rare", "-a", "other=1", "--workers", "2", "--json")
+        identity = json.loads(machine.call(*words).stdout)["id"]
+        for what in ("node", "started"):
+            _kill_and_see_another(machine, what)
+    run = until(lambda: runs(machine)[0]["ended_at"] and runs(machine)[0])
+    assert (run["id"], run["state"], run["lost"], run["job"]) == (
+        identity,
+        "finished",
+        1,
+        "shelves",
+    )
+    assert run["version"].startswith("shelves ")
+    assert run["report"]["pages_now"] == run["report"]["pages"] >= run["report"]["items"]
+    pages = [entry.page for entry in machine.shop.log()]
+    assert pages.count("/") == 1  # a node that comes late begins nothing anew
+    assert run["report"]["items"] == len(set(pages))
+    until(lambda: not machine.children("node"))
+    assert "shelves" not in machine.call("status").stdout  # SCHEDULER_PERSIST is not set
+
+    place = machine.shop.url.replace("localhost", "127.0.0.1")
+    refused = machine.call("start", "shelves", "-a", f"place={place}", "--wait")
+    assert refused.returncode == 1
+    assert "is a loopback address" in refused.stdout
+    assert len(machine.shop.log()) == len(pages)
+    started.terminate()
+    assert started.wait() == 0

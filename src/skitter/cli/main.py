@@ -60,7 +60,7 @@ def run_command() -> None:
 
 def _call(words: list[str]) -> None:
     if words[2:3] == ["--parent"]:  # a child of `run` or `agent`, which needs no menu
-        if words[0] in ("started", "offers", "pages"):
+        if words[0] in ("started", "node", "offers", "pages"):
             from skitter.cli.started import main
         else:
             from skitter.cli.child import main

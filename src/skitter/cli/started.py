@@ -9,10 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from contextlib import suppress
-from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,15 +19,14 @@ from skitter.cli import tuning
 from skitter.cli.crawl import plan_of
 from skitter.cli.running import run_plan, supervisor_of
 from skitter.cli.show.output import print_progress
-from skitter.crawl.agent import OFFERED, STARTED, Started
+from skitter.crawl.agent import OFFERED
+from skitter.crawl.carried import Carried, leave_if_orphaned, started, take_stdout, write_out
 from skitter.crawl.lifecycle import open_plan
-from skitter.engine.pulse import is_orphan
-from skitter.errors import FrontierError, SkitterError, UsageError
+from skitter.errors import SkitterError
 from skitter.fetch.http.guard import Guard
-from skitter.frontier.records.runs import RENEW_S, Hold, Runs
 from skitter.settings.sources import OPTIONS, check_given
 from skitter.spider import load_spider
-from skitter.spider.offers import find_offers
+from skitter.spider.offers import find_offers, is_project
 from skitter.spider.seeding import begin_due_round
 from skitter.spider.source import version_of
 
@@ -39,19 +35,20 @@ if TYPE_CHECKING:
 
     from skitter.crawl.lifecycle import Crawl
     from skitter.crawl.plan import Plan
-    from skitter.frontier.transport.connection import Server
-    from skitter.observe.report import Report
 
-ORPHAN_S = 0.5
 #: The spider of pages on request.
 SCRAPE = "skitter.scrape"
 
 
 def main(words: list[str]) -> None:
-    """Runs `started RUN --parent PID`, which carries out a run, `offers - --parent PID`, or
-    `pages WORKERS --parent PID`."""
+    """Runs `started RUN --parent PID`, which carries out a run, `node JOB --parent PID` for one of
+    a Scrapy project, `offers - --parent PID`, or `pages WORKERS --parent PID`."""
     tuning.begin()
-    if words[0] == "offers":
+    if words[0] == "node":
+        from skitter.scrapy.project import run_node  # an extra
+
+        run_node(int(words[3]))
+    elif words[0] == "offers":
         list_offers()
     elif words[0] == "pages":
         fetch_pages(words[1], int(words[3]))
@@ -59,99 +56,41 @@ def main(words: list[str]) -> None:
         sys.exit(carry_out(int(words[3])))
 
 
-def _take_stdout() -> int:
-    """A descriptor for the agent; prints go to stderr from now on."""
-    ours = os.dup(1)
-    os.dup2(2, 1)
-    return ours
-
-
-def _write(to: int, document: bytes) -> None:
-    with os.fdopen(to, "wb") as pipe:
-        pipe.write(document)
-
-
 def list_offers() -> None:
     """What the agent's list offers, as JSON."""
-    out = _take_stdout()
+    out = take_stdout()
     found = find_offers(os.environ.pop(OFFERED).split("\n"))
-    _write(out, msgspec.json.encode(found))
+    write_out(out, msgspec.json.encode(found))
 
 
-class Carried:
-    """A run, as its process knows it."""
+class Crawling(Carried):
+    """A run of a spider of ours."""
 
-    def __init__(self, started: Started, parent: int, out: int) -> None:
-        self.started, self.parent, self.out = started, parent, out
-        self.tasks: list[asyncio.Task[None]] = []
-        self.pages_before = 0
-        self.began = time.monotonic()
+    tasks: list[asyncio.Task[None]]
 
     @property
     def plan(self) -> Plan:
-        """Raises UsageError. An earlier agent may have discarded the crawl before it."""
-        lease, spec = self.started.lease, self.started.lease.spec
+        """Raises UsageError."""
+        spec, target = self.started.lease.spec, self.started.target
         spec.check()
         given = check_given(spec.settings) | ({"output.to": (spec.out,)} if spec.out else {})
-        left_s = None
-        if spec.max_time_s:
-            waited_s = time.monotonic() - self.began
-            left_s = max(1.0, spec.max_time_s - lease.spent_s - waited_s)
-        how: dict[str, Any] = {"fresh": spec.fresh and not lease.job, "max_time_s": left_s}
-        how |= {"quiet": True}
-        target, arguments = self.started.target, dict(spec.arguments)
+        how: dict[str, Any] = {"fresh": self.discards, "max_time_s": self.left_s, "quiet": True}
+        arguments = dict(spec.arguments)
         if arguments:  # an address of this network that comes from them is not ours
             how |= {"trusts_seeds": False, "allow": _own_addresses(target)}
         plan = plan_of(target, arguments, spec.job or None, given, **how)
-        if spec.within and not any(fnmatchcase(plan.job, job) for job in spec.within):
-            allowed = ", ".join(spec.within)
-            raise UsageError(
-                f"the token that started this run does not allow {plan.job}, only {allowed}."
-            )
+        self.check_job(plan.job)
         return plan
 
-    async def opened(self, server: Server) -> None:
-        """Nothing was discarded or begun yet: after a long pause, another agent may have it."""
-        if is_orphan(self.parent) or await self._renew(Runs.on(server)) is Hold.LOST:
-            raise FrontierError("another agent has this run.")
-
-    async def _renew(self, runs: Runs, **known: Any) -> Hold:
-        """Until the server has heard."""
-        lease = self.started.lease
-        while True:
-            try:
-                return await runs.renew(lease.id, lease.token, **known)
-            except SkitterError as error:
-                if not error.retryable:
-                    raise
-            await asyncio.sleep(RENEW_S)
-
     async def begun(self, crawl: Crawl, stop: Callable[[], None]) -> None:
-        """From now on, an earlier crawl is not discarded again."""
         if self.started.lease.spec.round_ms:
             await begin_due_round(crawl.frontier, crawl.plan.spider)
-        self.tasks.append(asyncio.create_task(leave_if_orphaned(self.parent, stop)))
-        runs, lease = Runs.on(crawl.frontier.server), self.started.lease
-        done = crawl.before.done + crawl.before.again
-        self.pages_before = done - lease.done_before if lease.job else 0
-        known: dict[str, Any] = {"job": crawl.plan.job, "version": version_of(crawl.plan.spider)}
-        said = await self._renew(runs, **known, done=done)
-        if said is Hold.LOST:
+        self.tasks = [asyncio.create_task(leave_if_orphaned(self.parent, stop))]
+        version = version_of(crawl.plan.spider)
+        server = crawl.frontier.server
+        if not await self.note_begun(server, crawl.plan.job, version, crawl.before):
             print_progress("another agent has this run: stopping")
             stop()
-
-    def ended(self, report: Report) -> None:
-        """With the pages that earlier agents did in this run."""
-        report = replace(report, pages_now=report.pages_now + self.pages_before)
-        _write(self.out, msgspec.json.encode(report, enc_hook=int))
-
-
-async def leave_if_orphaned(parent: int, stop: Callable[[], None]) -> None:
-    """Without its agent, nobody keeps a run for us: another agent may have it already."""
-    while not is_orphan(parent):  # noqa: ASYNC110
-        await asyncio.sleep(ORPHAN_S)
-    stop()
-    stop()  # twice: without waiting for pages in flight
 
 
 def _own_addresses(target: str) -> tuple[str, ...]:
@@ -166,9 +105,13 @@ def carry_out(parent: int) -> int:
     """Carry out the run that the agent has leased. Returns the exit code."""
     import uvloop
 
-    started = msgspec.json.decode(os.environ.pop(STARTED), type=Started)
-    carried = Carried(started, parent, _take_stdout())
+    ours, out = started(), take_stdout()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    if is_project(ours.target):
+        from skitter.scrapy.project import carry_out_project  # an extra
+
+        return uvloop.run(carry_out_project(Carried(ours, parent, out)))
+    carried = Crawling(ours, parent, out)
     return uvloop.run(run_plan(carried.plan, observer=carried))
 
 

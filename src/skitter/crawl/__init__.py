@@ -4,6 +4,7 @@ It starts processes and never imports what they run: a worker that crashes its
 interpreter harms no other. All its state is on the server or in the command line.
 
 agent       An agent: takes runs of the spiders in its list
+carried     A run, as the process knows it that carries it out for an agent
 children    Child processes: started, restarted when they die, stopped together
 findings    What went wrong in a crawl: failures by kind, and handlers that found nothing
 job_loader  Loaders: each stores the items of a job in one output

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from skitter.crawl.carried import STARTED, Started
 from skitter.engine.pulse import cancel_all
 from skitter.errors import JobMissing, SkitterError, UsageError
 from skitter.frontier.jobs import list_jobs, open_job
@@ -29,7 +30,7 @@ from skitter.frontier.records.agents import Agent, Offer, leave_agent, report_ag
 from skitter.frontier.records.runs import RENEW_S, Hold, Lease, Runs, Spec
 from skitter.frontier.records.schedule import advance, read_schedule
 from skitter.frontier.workers import FETCHING, live_workers
-from skitter.spider.offers import targets_of
+from skitter.spider.offers import is_project, project_files, targets_of
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.connection import Server
 
-#: What a process needs to know of its run.
-STARTED, OFFERED = "SKITTER_STARTED", "SKITTER_OFFERED"
+#: Of the environment of the process that loads the list.
+OFFERED = "SKITTER_OFFERED"
 TICK_S: Final = 0.5
 REPORT_S: Final = 5.0
 SAID_LINES: Final = 30
@@ -50,13 +51,6 @@ END_S: Final = 60.0
 HURRY_S: Final = 12.0
 #: A process of a run that failed with this says nothing about the run: another try may succeed.
 INFRASTRUCTURE: Final = 3
-
-
-class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process gets that carries out a run."""
-
-    lease: Lease
-    target: str
 
 
 @dataclass(slots=True)
@@ -376,8 +370,9 @@ def _program() -> list[str]:
 def _files_as_of_now(patterns: Sequence[str]) -> str:
     found = []
     for target in targets_of(patterns):
+        files = project_files(target) if is_project(target) else [Path(target.partition(".py:")[0])]
         with suppress(OSError):
-            found.append(f"{target} {Path(target.partition('.py:')[0]).stat().st_mtime_ns}")
+            found.append(f"{target} {[(str(file), file.stat().st_mtime_ns) for file in files]}")
             continue
         found.append(target)
     return "\n".join(found)

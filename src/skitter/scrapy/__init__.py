@@ -12,6 +12,7 @@ inside/        Inside Scrapy: its downloads, where they may go, and what is refu
 internals      The only module that touches Scrapy's private names
 node/          A node: the frontier's side of a Scrapy process, on its own thread
 pipelines      Item pipelines: to a list that others read
+project        A Scrapy project in the list of an agent: what it offers, and its runs
 queue          Names for SCHEDULER_QUEUE_CLASS: the order of requests within a download slot
 requests/      Scrapy's requests as plain data, without pickle
 scheduler      The scheduler: Scrapy's side of a node

@@ -148,6 +148,10 @@ OURS = {
     "SKITTER_FEED_SCHEMES": ("http, https", "what addresses from a feed may begin with"),
     "SKITTER_GUARD": ("True", "send no requests to private addresses"),
     "SKITTER_ALLOW_HOSTS": ("", "exceptions to that: names, with or without a port"),
+    "SKITTER_TRUST_START": (
+        "True",
+        "start URLs may be private addresses and files; False: only those that the class has",
+    ),
     "SKITTER_PROXIES": ("", 'hosts that `meta["proxy"]` may name; `*`: any'),
     "SKITTER_LIMITS_PER": (
         "job",
@@ -156,6 +160,10 @@ OURS = {
     "SKITTER_META_TYPES": (
         "",
         "how to send values of your own types in `meta`: `{class: (to_plain, from_plain)}`",
+    ),
+    "SKITTER_RUN": (
+        "",
+        "the number of this run: what `start` yields is fetched once by all nodes that have it",
     ),
     "SKITTER_STUCK_S": (
         "600",

@@ -221,7 +221,8 @@ class Scheduler:
     # --- incoming requests ------------------------------------------------------------------------
 
     def _enqueue(self, request: Request) -> bool:
-        if self.guard and "is_start_request" in request.meta and ORIGIN.get() is None:
+        is_start = "is_start_request" in request.meta and ORIGIN.get() is None
+        if self.guard and self.guard.trusts_start and is_start:
             self.guard.allow_seed(request.url)
         key = self.df.key_of(request) if self._filters and not request.dont_filter else b""
         origin = ORIGIN.get()

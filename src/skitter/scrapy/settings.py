@@ -117,6 +117,7 @@ class NodeOptions:
     archive: str = ""  # the folder of kept pages; empty: none is kept
     archive_store: str = ""  # the object store that it is copied to
     spider: str = ""  # its name
+    run: int = 0  # its number, if whoever started the nodes knows it
     linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property
@@ -172,6 +173,7 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         archive_store=str(settings.get("SKITTER_ARCHIVE_STORE") or ""),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
+        run=whole_setting(settings, "SKITTER_RUN"),
         linger_s=number(
             "SCHEDULER_IDLE_BEFORE_CLOSE",
             settings.get("SCHEDULER_IDLE_BEFORE_CLOSE") or 0,

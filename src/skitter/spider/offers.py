@@ -1,4 +1,5 @@
 """What an agent offers: the spiders of its list, and what they take. Imports the user's code.
+That of a Scrapy project is imported by skitter.scrapy.project.
 
 A file without a spider is left out, and one that cannot be loaded is listed with its error.
 """
@@ -6,9 +7,14 @@ A file without a spider is left out, and one that cannot be loaded is listed wit
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from enum import Enum
 from glob import glob
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
+
+import msgspec
 
 from skitter.errors import SpiderError
 from skitter.frontier.records.agents import Argument, Offer
@@ -24,12 +30,29 @@ from skitter.spider.source import version_of
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 
+#: The file that a Scrapy project has at its top.
+PROJECT: Final = "scrapy.cfg"
+LOAD_S: Final = 45.0
+
+
+def is_project(target: str) -> bool:
+    """Whether it is a Scrapy project, or a spider of one."""
+    return Path(target.partition(":")[0]).name == PROJECT
+
+
+def project_files(target: str) -> list[Path]:
+    """Those whose change may change what a project offers, if they are where Scrapy puts them."""
+    file = Path(target.partition(":")[0])
+    inside = ("*/settings.py", "*/spiders/**/*.py")
+    return [file, *(found for pattern in inside for found in sorted(file.parent.glob(pattern)))]
+
+
 def targets_of(patterns: Sequence[str]) -> list[str]:
-    """`spiders/*.py` as files; modules, and names behind a colon, as they are."""
+    """`spiders/*.py` and `scrapy.cfg` as files; modules, and names behind a colon, as they are."""
     found: dict[str, None] = {}
     for pattern in patterns:
         where, name = split_target(pattern)
@@ -54,11 +77,35 @@ def find_offers(patterns: Sequence[str]) -> list[Offer]:
 
 
 def _offers(target: str) -> Iterator[Offer]:
+    if is_project(target):
+        yield from _of_project(target)
+        return
     try:
         module, where, name = import_target(target)
         yield from _of_module(module, where, name)
     except SpiderError as error:
         yield Offer(name=target, target=target, error=str(error))
+
+
+def _of_project(target: str) -> Iterator[Offer]:
+    """Loaded in the project's folder, by a process of its own: each has modules of its own."""
+    file, _, name = target.partition(":")
+    words = [sys.executable, "-P", "-m", "skitter.scrapy.project"]
+    try:
+        loaded = subprocess.run(
+            words, cwd=Path(file).parent, capture_output=True, timeout=LOAD_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        yield Offer(name=target, target=target, error=f"it did not load in {LOAD_S:.0f} s.")
+        return
+    if loaded.returncode:
+        lines = loaded.stderr.decode("utf-8", "replace").strip().splitlines()
+        said = lines[-1] if lines else "its process was killed."
+        yield Offer(name=target, target=target, error=said.removeprefix("skitter.errors."))
+        return
+    for offer in msgspec.json.decode(loaded.stdout, type=list[Offer]):
+        if name in ("", offer.name):
+            yield msgspec.structs.replace(offer, target=f"{file}:{offer.name}")
 
 
 def _of_module(module: ModuleType, where: str, name: str | None) -> Iterator[Offer]:
@@ -90,8 +137,12 @@ def _of_function(function: Callable[..., Spider], target: str, module: ModuleTyp
 
 
 def _arguments(function: Callable[..., Spider]) -> list[Argument]:
-    hints = hints_of(function)
-    return [
+    return list(arguments_of(function, hints_of(function)))
+
+
+def arguments_of(function: Callable[..., Any], hints: Mapping[str, Any]) -> Iterator[Argument]:
+    """Those that have a name of their own."""
+    return (
         Argument(
             name=name,
             type=_spelled(hints.get(name, str)),
@@ -100,7 +151,7 @@ def _arguments(function: Callable[..., Spider]) -> list[Argument]:
         )
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    ]
+    )
 
 
 def _spelled(hint: Any) -> str:

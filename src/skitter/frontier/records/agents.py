@@ -42,6 +42,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""  # how the agent calls it
     job: str = ""  # empty: its arguments decide
     arguments: list[Argument] = []
+    takes_any: bool = False  # arguments of any other name, too
+    settings: list[str] = []  # all that a run of it may set; empty: what any run may
     version: str = ""
     error: str = ""  # it cannot be loaded
 
@@ -103,6 +105,7 @@ async def find_offer(server: Server, spec: Spec) -> Offer:
     arguments."""
     offer = choose(offers_of(await list_agents(server)), spec.spider)
     check_arguments(offer, spec.arguments)
+    check_settings(offer, spec)
     return offer
 
 
@@ -143,10 +146,21 @@ def choose(offers: Mapping[str, Offer], asked: str) -> Offer:
 def check_arguments(offer: Offer, given: Mapping[str, str]) -> None:
     """Raises UsageError for an argument that the spider has not, or needs."""
     known = {argument.name: argument for argument in offer.arguments}
-    for name in given:
+    for name in () if offer.takes_any else given:
         if name not in known:
             hint = did_you_mean(name, known) or f"it takes {', '.join(known) or 'none'}."
             raise UsageError(f"{offer.name} has no argument {shorten(name)!r}: {hint}")
     for argument in offer.arguments:
         if argument.default is None and argument.name not in given:
             raise UsageError(f"{offer.name} needs an argument: {argument.name}.")
+
+
+def check_settings(offer: Offer, spec: Spec) -> None:
+    """Raises UsageError for what a run of this spider may not set: Scrapy's take little."""
+    for name in spec.settings if offer.settings else ():
+        if name not in offer.settings:
+            takes = f"it takes {', '.join(offer.settings)}; its project sets all others."
+            hint = did_you_mean(name, offer.settings) or takes
+            raise UsageError(f"a run of {offer.name} cannot set {shorten(name)!r}: {hint}")
+    if offer.settings and spec.out:
+        raise UsageError(f"a run of {offer.name} has no output: its project says where items go.")

@@ -54,6 +54,7 @@ class GuardMiddleware:
             name = "SKITTER_ALLOWED_HOSTS"
         self._allowed = frozenset(settings.getlist(name))
         self._seeds: set[str] = set()
+        self.trusts_start = settings.getbool("SKITTER_TRUST_START", default=True)
         self.guard = Guard(self._allowed)
         twisted = settings.getbool("TWISTED_REACTOR_ENABLED", default=True)
         own_handlers = any(settings.getdict("DOWNLOAD_HANDLERS").values())
@@ -146,7 +147,8 @@ def make_guard(crawler: Crawler, spider: Spider, engine: ScrapyEngine) -> GuardM
     if not crawler.settings.getbool("SKITTER_GUARD", default=True):
         return None
     guard = GuardMiddleware(crawler)
-    for url in getattr(spider, "start_urls", ()):
+    # An argument does not change the class.
+    for url in getattr(spider if guard.trusts_start else type(spider), "start_urls", ()):
         guard.allow_seed(url)
     engine.add_downloader_middleware(guard)
     return guard

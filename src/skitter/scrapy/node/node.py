@@ -190,7 +190,7 @@ class Node:
         self.mailbox.refused.epoch = lambda: frontier.epoch
         stats = await self.frontier.stats()
         self.mailbox.scheduled = stats.pending + stats.delayed
-        self.mailbox.run = await join_run(self.frontier, stats)
+        self.mailbox.run = self.options.run or await join_run(self.frontier, stats)
         self.mailbox.is_adopted = await is_adopted(self.frontier)
         await self._tell_how_pages_are_identified()
         await self._check_spider(begins=is_done(stats))

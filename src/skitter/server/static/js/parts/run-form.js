@@ -48,8 +48,10 @@ async function sayHow() {
 class RunForm {
     #spider = h("select", { id: "run-spider" });
     #arguments = h("div", { class: "stack" });
+    #others = h("input", { id: "run-others", placeholder: "name=value, name=value", spellcheck: "false" });
     #fresh = h("input", { type: "checkbox", id: "run-fresh" });
     #out = h("input", { id: "run-out", placeholder: "the agent's own", spellcheck: "false", pattern: "[\\w.\\-]+" });
+    #outField = field("Output file", this.#out);
     #settings = PANEL.map(([key, , , placeholder]) => h("input", { id: `run-${key}`, placeholder, spellcheck: "false" }));
     #cli = h("code", {});
 
@@ -65,7 +67,7 @@ class RunForm {
             field("Spider", this.#spider),
             this.#arguments,
             ...panel,
-            field("Output file", this.#out),
+            this.#outField,
             h("label", { class: "check", for: "run-fresh" }, this.#fresh, "Start over, without the earlier rows"),
             h("div", { class: "cli" }, this.#cli),
         );
@@ -75,9 +77,15 @@ class RunForm {
     }
 
     #showArguments() {
-        const { arguments: taken } = this.offers.get(this.#spider.value);
-        this.#arguments.replaceChildren(...taken.map((one) => field(`${one.name} (${one.type})`, inputFor(one))));
+        const { arguments: taken, takes_any: takesAny, settings } = this.offers.get(this.#spider.value);
+        const inputs = taken.map((one) => field(`${one.name} (${one.type})`, inputFor(one)));
+        this.#arguments.replaceChildren(...inputs, ...(takesAny ? [field("Other arguments", this.#others)] : []));
+        this.#outField.hidden = settings.length > 0; // a Scrapy project says where items go
         this.#showCommand();
+    }
+
+    get #output() {
+        return this.#outField.hidden ? "" : this.#out.value.trim();
     }
 
     #showCommand() {
@@ -87,7 +95,7 @@ class RunForm {
             const value = this.#settings[at].value.trim();
             if (value) words.push(`${flag} ${quoted(value)}`);
         });
-        if (this.#out.value.trim()) words.push(`--out ${quoted(this.#out.value.trim())}`);
+        if (this.#output) words.push(`--out ${quoted(this.#output)}`);
         if (this.#fresh.checked) words.push("--fresh");
         this.#cli.textContent = words.join(" ");
     }
@@ -95,11 +103,10 @@ class RunForm {
     /** The arguments that differ from the defaults. */
     get #given() {
         const inputs = [...this.#arguments.querySelectorAll("[data-argument]")];
-        return Object.fromEntries(
-            inputs
-                .filter(({ value, dataset }) => value !== (dataset.default ?? ""))
-                .map(({ value, dataset }) => [dataset.argument, value]),
-        );
+        const named = inputs
+            .filter(({ value, dataset }) => value !== (dataset.default ?? ""))
+            .map(({ value, dataset }) => [dataset.argument, value]);
+        return Object.fromEntries([...(this.#others.isConnected ? pairs(this.#others.value) : []), ...named]);
     }
 
     get body() {
@@ -108,10 +115,16 @@ class RunForm {
             spider: this.#spider.value,
             arguments: this.#given,
             settings: Object.fromEntries(settings.map(([key, value]) => [key, numbered(key, value)])),
-            out: this.#out.value.trim(),
+            out: this.#output,
             fresh: this.#fresh.checked,
         };
     }
+}
+
+/** `a=1, b=2` as pairs. */
+function pairs(text) {
+    const parts = text.split(",").map((part) => part.trim());
+    return parts.filter(Boolean).map((part) => [part.split("=")[0].trim(), part.split("=").slice(1).join("=").trim()]);
 }
 
 /** Numbers as numbers; what is none is refused by the server, which says what it takes. */
