@@ -9,8 +9,6 @@ this process (`fetch.allow_hosts`), and a message is built when it is sent.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import os
 import random
@@ -39,6 +37,7 @@ from skitter.frontier.workers import log_lost_machines
 from skitter.model import Request
 from skitter.observe.report import some
 from skitter.redact import redact_text
+from skitter.sinks.receiver import signature
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -93,12 +92,6 @@ def occasions(
 
 def _is_share(part: int, of: int, limit: float) -> bool:
     return of >= MIN_ATTEMPTS and part / of >= limit
-
-
-def signature(secret: str, at: int, body: bytes) -> str:
-    """`t=seconds,v1=HMAC-SHA256 of "seconds.body"`: an old message cannot be replayed."""
-    digest = hmac.new(secret.encode(), b"%d.%b" % (at, body), hashlib.sha256).hexdigest()
-    return f"t={at},v1={digest}"
 
 
 def wait_s(tries: int, chance: float) -> float:

@@ -15,6 +15,7 @@ export       Rows of a store: written to a file, or read back
 files/       Items in files: added to line by line, or written whole from a store
 loader       From the item stream to a sink: read, transform, write, and only then acknowledge
 objects      Folders of parts, in an object store or on a disk: s3://, gs://, az:// and file:///
+receiver     Rows posted to a program of the user: `https://you.example/rows`, in signed batches
 registry     Which sink a name refers to: by a suffix such as .csv, or the scheme of an address
 rows         Rows: made from results, and replaced only by later visits
 selection    Some rows and columns of a table, for an export

@@ -97,6 +97,12 @@ TYPES: Final = (
         folder="skitter.sinks.objects:Folder",
     ),
     SinkType(
+        names=("https", "http"),
+        example="https://host/path",
+        what="a program of yours, which gets rows in signed batches",
+        live="skitter.sinks.receiver:Receiver",
+    ),
+    SinkType(
         names=("/",),
         example="site/",
         what="a folder of Markdown files, one for each page (--format markdown)",
@@ -155,8 +161,10 @@ def place_of(dsn: str) -> str:
     """A sink's identity: a file's absolute path, or an address without login and options."""
     if is_local(dsn):
         return str(Path(dsn.removeprefix("sqlite:///")).absolute())
-    rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@").partition("?")[0]
+    rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@")
     scheme = find_type(dsn).names[0]
+    if scheme != "https":  # where a query is part of the place
+        rest = rest.partition("?")[0]
     usual = {"postgresql": ":5432/", "mysql": ":3306/"}.get(scheme)
     return f"{scheme}://{rest.replace(usual, '/') if usual else rest}"
 
