@@ -68,8 +68,8 @@ class FileStore:
     """The folder. Raises NoRoomForFiles if it cannot be written."""
 
     folder: Path
-    max_file_bytes: int
-    max_time_s: float
+    max_file_bytes: int = 0  # for `begin`
+    max_time_s: float = 0.0
 
     def known(self, url: str) -> Stored | None:
         """What is known of a URL, if its content is still here."""
@@ -90,21 +90,26 @@ class FileStore:
     def add(self, url: str, part: Path, stored: Stored) -> Stored:
         """Move a whole content to its place, unless it is there; note its URL."""
         with self.writing():
-            home = self.folder / stored.sha256[:2]
-            home.mkdir(exist_ok=True)
-            with _locked(self.folder / ".lock"):  # the same content may have another ending
-                there = next(home.glob(f"{stored.sha256}*"), None)
-                if there is None:
-                    there = home / f"{stored.sha256}{ending_of(url, stored.type)}"
-                    part.rename(there)
-                    _sync(home)
-                else:
-                    part.unlink(missing_ok=True)
+            there = self.place(part, stored.sha256, ending_of(url, stored.type))
             stored = msgspec.structs.replace(stored, path=str(there.relative_to(self.folder)))
             fact = self._fact(url)
             fact.parent.mkdir(parents=True, exist_ok=True)
             _write(fact, msgspec.json.encode(stored))
         return stored
+
+    def place(self, part: Path, digest: str, ending: str) -> Path:
+        """Move a whole content to its place, unless it is there, perhaps with another ending."""
+        home = self.folder / digest[:2]
+        home.mkdir(exist_ok=True)
+        with _locked(self.folder / ".lock"):
+            there = next(home.glob(f"{digest}*"), None)
+            if there is None:
+                there = home / f"{digest}{ending}"
+                part.rename(there)
+                _sync(home)
+            else:
+                part.unlink(missing_ok=True)
+        return there
 
     def _fact(self, url: str) -> Path:
         name = _name(url)

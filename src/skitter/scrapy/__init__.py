@@ -10,6 +10,7 @@ defaults       Default values under the names of `scrapy_redis.defaults`, for co
 dupefilter     Which requests are the same: the dupefilter, and our fingerprinter
 inside/        Inside Scrapy: its downloads, where they may go, and what is refused
 internals      The only module that touches Scrapy's private names
+media          Scrapy's FilesPipeline and ImagesPipeline with Skitter's folder of files
 node/          A node: the frontier's side of a Scrapy process, on its own thread
 pipelines      Item pipelines: to a list that others read
 project        A Scrapy project in the list of an agent: what it offers, and its runs
