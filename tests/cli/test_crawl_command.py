@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -52,6 +53,33 @@ def test_a_name_server_that_is_away_does_not_refuse_a_crawl(skitter, job, monkey
     assert "stopped at --max-time 1 s; 1 URL left; run it again to continue" in answer.out
 
 
+@contextmanager
+def serving(folder):
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_crawl_at_its_limit_says_so_later_and_where_its_rows_are(
+    skitter, tmp_path, monkeypatch, job
+):
+    (tmp_path / "index.html").write_text("<a href=two.html>next</a>")
+    monkeypatch.chdir(tmp_path)
+    with serving(tmp_path) as url:
+        crawled = skitter("crawl", url, "--max-pages", "1", "-p", "1", "--job", job)
+
+    assert crawled.exit_code == 0, crawled.err
+    shown = map(str.split, skitter("status", job).out.splitlines())
+    assert ["state", "finished,", "at", "max_pages"] in shown
+    listed = next(line for line in skitter("status").out.splitlines() if line.startswith(job + " "))
+    assert "at max_pages" in listed
+    exported = skitter("export", job, "--to", "x.csv")
+    assert f"the rows of {job} are in {job}.jsonl" in exported.err
+
+
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -64,15 +92,10 @@ def test_each_format_of_the_same_urls_is_a_crawl_of_its_own(skitter, tmp_path, m
     (site / "index.html").write_text(f"{menu}<h1>Home</h1><p>Start</p>")
     (site / "two.html").write_text("<h1>Two</h1>")
     monkeypatch.chdir(tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site)) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}/"
+    with serving(site) as url:
         for more in 2 * [(), ("--format", "markdown")]:
             answer = skitter("crawl", url, "--delay", "0", "-p", "1", *more)
             assert answer.exit_code == 0, answer.err
-        server.shutdown()
-        thread.join()
 
     files = [one.read_text().splitlines() for one in tmp_path.glob("*.jsonl")]
     plain, written = sorted(([json.loads(line) for line in one] for one in files), key=str)

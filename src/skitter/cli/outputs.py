@@ -246,6 +246,11 @@ def _find_database(job: str, store: Path) -> str:
     if store.exists() and usual.exists():
         raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")
     if not store.exists() and not usual.exists():
+        if (lines := usual.with_suffix(".jsonl")).exists():  # the default of `crawl`
+            raise UsageError(
+                f"the rows of {job} are in {lines}, and `export` reads databases: a crawl with "
+                f"`--out {usual}` writes one."
+            )
         raise UsageError(
             f"there is no database {usual}: name the one to read with --from, or move items that "
             f"wait on the server with `skitter load {job} --to FILE`."

@@ -22,6 +22,7 @@ from skitter.crawl.watch import Watcher
 from skitter.frontier.records.health import LATE_S
 from skitter.frontier.records.outputs import FILLING
 from skitter.frontier.transport.sync import pause, run_sync
+from skitter.model import State
 from skitter.observe.report import duration, excluded, kept_pages, some
 from skitter.redact import redact
 
@@ -91,13 +92,20 @@ def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None
 
 def _status_cells(look: Overview, *, watch: bool) -> list[object]:
     counts = (getattr(look, name) for name in _COUNTS)
-    state = look.troubles[0].kind if look.troubles else look.status
+    state = look.troubles[0].kind if look.troubles else _limited(look) or look.status
     return [look.job, state, *counts, *([round(look.pages_per_s)] if watch else [])]
+
+
+def _limited(look: Overview) -> str:
+    """A job that is finished although URLs are left has reached its limit."""
+    is_limited = look.finished and look.pending - look.shelved + look.delayed
+    return "at max_pages" if is_limited and look.state is not State.CANCELLED else ""
 
 
 def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield "job", look.job
-    yield "state", f"{look.status}, {look.troubles[0].kind}" if look.troubles else look.status
+    why = look.troubles[0].kind if look.troubles else _limited(look)
+    yield "state", f"{look.status}, {why}" if why else look.status
     for trouble in look.troubles:
         yield "trouble", f"{trouble.says}: `{trouble.command}`"
     troubles = {one.says for one in look.troubles}
