@@ -424,6 +424,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     reopened: int = 0  # done, but to offer their links again: a shorter way, or a higher max_depth
     hosts: int = 0  # hosts that the job knows
     fed: int = 0  # messages in the feed list
+    today: int = 0  # pages done since 00:00 UTC, if there is a limit on them
     crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed
     finished: bool = False  # and no item waits for a loader
 

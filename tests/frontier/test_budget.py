@@ -13,6 +13,7 @@ from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
 from skitter.frontier.control import configure
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.records.health import day_note, find_warnings
 from skitter.frontier.transport.shard import Shard
 from skitter.model import Completion, Failure, Feedback, Request
 from skitter.settings import Layout
@@ -74,6 +75,45 @@ async def test_many_clients_at_once_lease_no_more_than_the_limit(make, make_fron
 
     assert (await frontier.stats()).leased == 57
     assert (await audit(frontier)).clean
+
+
+async def test_a_day_has_so_many_pages_whoever_asks_and_the_next_one_as_many(make_frontier, clock):
+    limited = rude(max_pages_per_day=6)
+    frontier, other = await make_frontier(limited), await make_frontier()
+    await frontier.add([Request(url=f"https://h{n}.test/") for n in range(20)])
+    held = (await other.lease(2)).leases  # in flight, which counts
+
+    assert await crawl(frontier, batch=3) == 4
+    nothing = await frontier.lease(5)
+    assert nothing.leases == []
+    assert await other.complete([Completion(lease=lease) for lease in held])
+    stats = await frontier.stats()
+    assert (stats.today, stats.done, stats.crawled) == (6, 6, False)
+    assert (
+        "the day's budget is spent until 00:00 UTC: 6 pages"
+        in (await why(frontier, "https://h19.test/")).because
+    )
+    assert "today's 6 pages are done (max_pages_per_day=6): it goes on at 00:00 UTC" in (
+        await find_warnings(frontier, stats)
+    )
+    waits_s = (await frontier.lease(5)).again_in_s
+    assert waits_s == 86_400 - clock() / 1000 % 86_400
+
+    clock.advance(waits_s - 1)
+    assert await crawl(frontier, batch=3) == 0
+    clock.advance(1)
+    assert (await frontier.stats()).today == 0
+    assert await crawl(frontier, batch=4) == 6
+    await configure(frontier, rude(max_pages_per_day=None))
+    assert await crawl(frontier, batch=4) == 8
+    assert (await audit(frontier)).clean
+
+
+async def test_shards_share_the_pages_of_a_day(make_frontier):
+    frontier = await make_frontier(rude(max_pages_per_day=11), Layout(shards=SHARDS))
+    await frontier.add(site(9, 9, 9))
+    assert await crawl(frontier, batch=4) == 9  # 3 each: never more than 11
+    assert day_note(frontier, await frontier.stats()).startswith("today's 9 pages are done")
 
 
 async def test_pages_that_are_buried_do_not_count(make):

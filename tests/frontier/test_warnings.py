@@ -101,6 +101,7 @@ DOWN = msgspec.structs.replace(LOADER, note="the database does not answer")
             "no page was done for 10 min, though workers run and 5 URLs can be fetched",
         ),
         (sight(WORKER, last_page_at=9_000.0, delay_s=600.0), [], ""),  # its host is that slow
+        (sight(WORKER, last_page_at=9_000.0, waits="today's 5 pages are done"), [], ""),
         (sight(WORKER, last_page_at=0, counts={"pending": 0, "leased": 0, "delayed": 5}), [], ""),
         (
             sight(WORKER, counts={"unhandled": 2}, unhandled=["book", "shelf"]),

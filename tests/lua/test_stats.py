@@ -20,6 +20,7 @@ async def test_every_state_is_counted(raw, clock):
         "trapped": 0,
         "unhandled": 0,
         "looks": 0,
+        "today": 0,
         "revisits": 0,
         "due": 0,
         "leased": 1,

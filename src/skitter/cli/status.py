@@ -191,6 +191,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "page",
             f"with more items or links than the limit: `skitter logs {job}`",
         ),
+        ("today", stats.today, "page", "since 00:00 UTC, of those that a day may have"),
         ("shelved", stats.shelved, "pending URL", "on hosts that reached max_pages_per_host"),
         ("changes", stats.changes, "entry", f"in the feed: `skitter changes {job}`"),
         ("unchanged", stats.unchanged, "visit", "to unchanged pages: no handler ran"),

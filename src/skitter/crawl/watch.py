@@ -17,6 +17,7 @@ from skitter.frontier.records.health import (
     LATE_S,
     Sight,
     Trouble,
+    day_note,
     find_bad,
     find_troubles,
     find_warnings,
@@ -153,7 +154,8 @@ class Watcher(msgspec.Struct):
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
         machines = machines_of(beats, await supervisors(frontier), now)
-        sight = known.sight(stats, beats, machines, now)
+        waits = day_note(frontier, stats)
+        sight = known.sight(stats, beats, machines, now)._replace(waits=waits)
         left = remaining(stats, frontier.options.limits.max_pages)
         moving = stats.state in (State.RUNNING, State.DRAINING) and not stats.finished and left
         estimated = moving and elapsed_s is not None and elapsed_s >= WARM_UP_S

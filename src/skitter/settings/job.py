@@ -118,12 +118,16 @@ class Limits(Table):
 
     `max_pages` is exact across all workers and shards; setting or lowering it later does not affect
     pages that are done or in flight. In a job with several shards, each gets an even share of
-    `max_pending` and `max_items`, so one may be full while others have room. A page's items and
-    links beyond `max_items_per_page` and `max_links_per_page` are dropped and counted: these two
-    always apply, because a page is completed in one step that blocks the server.
+    `max_pending`, `max_items` and `max_pages_per_day`, so one may be full while others have room. A
+    page's items and links beyond `max_items_per_page` and `max_links_per_page` are dropped and
+    counted: these two always apply, because a page is completed in one step that blocks the server.
     """
 
     max_pages: int | None = _limit("Maximum pages in total.", flag="--max-pages")
+    max_pages_per_day: int | None = _limit(
+        "Maximum pages per day, from 00:00 UTC; then the crawl waits for the next day.",
+        flag="--max-pages-per-day",
+    )
     max_pages_per_host: int | None = _limit("Maximum pages per host.", host="max_pages")
     max_depth: int | None = _limit(
         "Maximum number of links from a start URL.", low=0, flag="--max-depth --depth"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.shard import Shard
+    from skitter.model import Stats
     from skitter.settings import JobOptions
     from skitter.urls import Target
 
@@ -215,7 +216,7 @@ async def _explain(
             *_gone(facts, options),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
             *_lane(facts),
-            *_budget(options, totals.stats.done, facts),
+            *_budget(options, totals.stats, facts),
         ],
         method=request.method if request else None,
         found_on=request.parent if request else None,
@@ -409,11 +410,16 @@ def _slowed(host: HostFacts, options: JobOptions) -> list[str]:
     return [] if usual else [f"its host gets a request every {delay.seconds:g} s: {delay.why}"]
 
 
-def _budget(options: JobOptions, done: int, facts: RequestFacts) -> list[str]:
-    limit = options.limits.max_pages
-    if limit is not None and facts.queued and done >= limit:
-        return [f"the crawl's budget is spent: {limit:,} pages (max_pages)"]
-    return []
+def _budget(options: JobOptions, stats: Stats, facts: RequestFacts) -> list[str]:
+    if not facts.queued:
+        return []
+    limit, daily = options.limits.max_pages, options.limits.max_pages_per_day
+    reasons = []
+    if limit is not None and stats.done >= limit:
+        reasons.append(f"the crawl's budget is spent: {limit:,} pages (max_pages)")
+    if daily is not None and stats.today >= daily:
+        reasons.append(f"the day's budget is spent until 00:00 UTC: {daily:,} pages")
+    return reasons
 
 
 def _when(moment_s: float, now_s: float) -> str:

@@ -19,7 +19,7 @@ REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the pos
        links that were known
 COST   O(leases + links + items), each log N
 ]]
---@include once accept brings claims feedback enqueue live
+--@include once accept brings claims feedback enqueue live daily
 local LINK = 5
 
 -- A page in flight when the job was cancelled is not fetched again after a resume: refusing its
@@ -71,6 +71,7 @@ end
 bulk('HDEL', task, finished) -- their fingerprints stay in `seen`
 if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, troubled) end
 count('done', done)
+count_of_day(done)
 write_accepted()
 write_pages()
 commit()

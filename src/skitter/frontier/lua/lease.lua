@@ -18,7 +18,7 @@ REPLY  list   state, ms until something may change (-1: nothing will), token, sh
        the job's time in ms, hosts with files that may be asked for, then per request: fingerprint, record, trouble or empty, depth if kept
 COST   O(limit * log N), regardless of the number of hosts and URLs
 ]]
---@include answers handing_out catch_up reap leasing take enqueue budget depth company
+--@include answers handing_out catch_up reap leasing take enqueue budget daily depth company
 local proof = token .. string.format('.%d', wall_ms / 1000) .. (company == 1 and IN_COMPANY or '')
 local function hand_out(fps)
   local expiries, holders, until_ms = {}, {}, string.format('%.0f', now_ms + ttl_ms)
@@ -54,7 +54,7 @@ if not fps then
   fps = {}
   if handing_out then
     wake(limit) -- before taking, so that what has become due competes by priority
-    fps, records = sift(take(math.min(limit, pages_left())))
+    fps, records = sift(take(math.min(limit, pages_left(), left_today())))
     hand_out(fps)
   end
   commit()
@@ -63,10 +63,15 @@ end
 
 local short = handing_out and limits.shards and #fps < limit and pages_left() <= 0
   and redis.call('ZCARD', due_in(lane)) > 0
+local changes_in_ms = next_change(handing_out)
+if left_today() <= 0 then -- -1: nothing else will change
+  local soonest = changes_in_ms < 0 and math.huge or changes_in_ms
+  changes_in_ms = math.min(soonest, until_tomorrow_ms())
+end
 local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
-  limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '',
+  limits.state, changes_in_ms, proof, short and 1 or 0, limits.born or '',
   pace(records, first), keeps_depths and to_reopen or -1, redis.call('EXISTS', sessions), now_ms,
   redis.call('ZCARD', due_file),
 }

@@ -14,10 +14,11 @@ KEYS   stats    hash   counters
 REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, unhandled
        (held, as no worker has their handler), leased, dead, excluded, hosts, bodies, holders, items,
        reopened (pages whose links have to be offered again), revisits (pages to visit again), due
-       (those to visit now), looks (shapes that await a last look) and every counter
+       (those to visit now), looks (shapes that await a last look), today (pages, if they have a
+       limit) and every counter
 COST   O(1)
 ]]
---@include limits counters depth revisit shapes excluded
+--@include limits counters depth revisit shapes excluded daily
 local excluded = count_excluded()
 local reply = {
   limits.state,
@@ -36,6 +37,7 @@ local reply = {
   'revisits', redis.call('ZCARD', revisits),
   'due', count_due(),
   'looks', count_looks(),
+  'today', pages_today(),
 }
 for _, value in ipairs(redis.call('HGETALL', stats)) do reply[#reply + 1] = value end
 return reply

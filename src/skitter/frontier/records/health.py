@@ -195,6 +195,7 @@ class Sight(NamedTuple):
     delay_s: float = 0.0  # of the slowest host
     machines: Sequence[Machine] = ()
     unhandled: Sequence[str] = ()  # handlers that pages wait for, and no worker has
+    waits: str = ""  # what all of its workers wait for, as they are to
 
 
 def find_troubles(sight: Sight, directory: Path | None = None) -> list[Trouble]:
@@ -276,7 +277,7 @@ def _output_away(sight: Sight) -> Trouble | None:
 def _stuck(sight: Sight) -> Trouble | None:
     stats = sight.stats
     busy = stats.pending - stats.shelved + stats.leased
-    if stats.state is not State.RUNNING or not busy or not _is_at_work(sight):
+    if stats.state is not State.RUNNING or sight.waits or not busy or not _is_at_work(sight):
         return None
     began = min(one.started_at for one in sight.beats if one.kind in FETCHING)
     idle_s = sight.now - max(sight.last_page_at, began)
@@ -297,6 +298,7 @@ async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
     server = frontier.server
     nodes = await inspect(server)
     about = [loader_note(stats, beats, now, nodes), *server_notes(nodes, server.directory)]
+    about.append(day_note(frontier, stats))
     about.append(newer_note(newer_options(await read_control(frontier.home))))
     return [*sorted(said), *filter(None, about), *await bloom_warnings(frontier)]
 
@@ -317,6 +319,16 @@ def loader_note(
         f"{pages}{waiting} for the loader (pid {last.pid}), which has not "
         f"answered for {now - last.at:,.0f} s"
     )
+
+
+def day_note(frontier: Frontier, stats: Stats) -> str:
+    """Say that a day has had its pages."""
+    limit, shards = frontier.options.limits.max_pages_per_day, len(frontier.shards)
+    # Each shard has an even part, as lua/lib/daily.lua has it.
+    if limit is None or not stats.remaining or stats.today < max(1, limit // shards) * shards:
+        return ""
+    pages = some(stats.today, "page")
+    return f"today's {pages} are done (max_pages_per_day={limit:,}): it goes on at 00:00 UTC"
 
 
 def newer_note(names: Sequence[str]) -> str:
