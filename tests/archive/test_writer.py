@@ -67,6 +67,21 @@ def test_a_kept_page_is_read_as_it_was_seen(tmp_path):
     assert warcs(tmp_path) == [("warcinfo", None), *responses]
 
 
+def test_a_screenshot_is_kept_with_its_page_and_read_with_it(tmp_path):
+    pictured = [record("/a"), record("/b")]  # equal bodies
+    for number, one in enumerate(pictured):
+        one.response = msgspec.structs.replace(one.response, screenshot=b"\x89PNG%d" % number)
+    write_lines(tmp_path, keep(tmp_path, *pictured, record("/c")))
+
+    archive = Archive.open(tmp_path)
+    found = {kept.url: archive.read(kept).screenshot for kept in archive}
+    assert found == {f"{SITE}/a": b"\x89PNG0", f"{SITE}/b": b"\x89PNG1", f"{SITE}/c": None}
+    assert ("resource", f"urn:fullPage:{SITE}/b") in warcs(tmp_path)
+    for one in tmp_path.glob("*.jsonl"):
+        one.unlink()
+    assert len(Archive.open(tmp_path)) == 0, "without its index, it has no page"
+
+
 def test_equal_bodies_are_stored_once(tmp_path):
     write_lines(tmp_path, keep(tmp_path, record("/a"), record("/b")))
 

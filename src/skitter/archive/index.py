@@ -181,6 +181,9 @@ class Archive:
             response = msgspec.structs.replace(response, body=body)
         if kept.fingerprint and digest_of(response.body) != kept.digest:  # else of the packed bytes
             raise ValueError("its body is not the one that was kept")
+        if kept.shot_at is not None:
+            shot = read_response(inside(self.folder, kept.file), kept.shot_at).body
+            response = msgspec.structs.replace(response, screenshot=shot)
         return response
 
     def prune(self, *, before: float, keep_last: int) -> Pruned:

@@ -63,6 +63,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     body_at: tuple[str, int] | None = None  # file and offset of the record that has the body
     #: Of the record that has status and headers, too: the site has answered 304.
     head_at: tuple[str, int] | None = None
+    shot_at: int | None = None  # in the same file: the record of its screenshot
 
 
 @dataclass
@@ -81,7 +82,9 @@ class Record:
         old = self.same_as if self.response.status == NOT_MODIFIED else None
         return old.digest if old else digest_of(self.response.body)
 
-    def kept(self, file: str, offset: int, *, same: Kept | None) -> Kept:
+    def kept(
+        self, file: str, offset: int, *, same: Kept | None, shot_at: int | None = None
+    ) -> Kept:
         """Its line. `same`: where the same body is."""
         there = (same.file, same.offset) if same else None
         is_head_there = bool(same) and self.response.status == NOT_MODIFIED
@@ -98,6 +101,7 @@ class Record:
             request=described(self.request, self.fingerprint),
             body_at=same.body_at or there if same else None,
             head_at=there if is_head_there else None,
+            shot_at=shot_at,
         )
 
     def pack(self, *, same: Kept | None = None) -> bytes:
@@ -120,6 +124,13 @@ class Record:
             ("WARC-Refers-To-Date", _date(same.at)),
         ]
         return _packed("revisit", self.at, fields, _HTTP, _http_head(response))
+
+    def pack_screenshot(self) -> bytes:
+        """Empty: it has none. Named as Browsertrix names those of whole pages."""
+        if not (shot := self.response.screenshot):
+            return b""
+        fields = [("WARC-Target-URI", f"urn:fullPage:{without_user(self.response.url)}")]
+        return _packed("resource", self.at, fields, "image/png", shot)
 
 
 def digest_of(body: bytes) -> str:

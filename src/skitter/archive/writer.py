@@ -95,13 +95,14 @@ class ArchiveWriter:
         same = old if old and old.digest == record.digest else None
         if record.response.body:
             same = self._bodies.get(record.digest, same)
-        kept = record.kept(self._name, self._size, same=same)
+        shot, at = record.pack_screenshot(), self._size
+        kept = record.kept(self._name, at + len(shot), same=same, shot_at=at if shot else None)
         try:
             line, packed = line_of(kept), record.pack(same=same)
         except (ValueError, TypeError) as error:
             self.log("warning", f"{record.request.url}: the page is not kept: {error}")
             return ""
-        self._add(file, packed)
+        self._add(file, shot + packed if shot else packed)
         if not same:
             self._bodies[record.digest] = kept
             if len(self._bodies) > _BODIES:

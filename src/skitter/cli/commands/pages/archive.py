@@ -100,6 +100,7 @@ def show(url: Url, folder: Folder = HERE, as_json: Json = False) -> None:
                 ("handler", kept.request.get("handler", "(the default)")),
                 ("record", f"{kept.file}, byte {kept.offset:,}"),
                 *([("body", "{}, byte {:,}".format(*kept.body_at))] if kept.body_at else []),
+                *([("screenshot", f"byte {kept.shot_at:,}")] if kept.shot_at is not None else []),
             ]
         )
 
@@ -111,6 +112,9 @@ def get(
     headers: Annotated[
         bool, Option("--headers", help="The status and headers, not the body.")
     ] = False,
+    screenshot: Annotated[
+        bool, Option("--screenshot", help="The screenshot, as PNG, not the body.")
+    ] = False,
 ) -> None:
     """Print the newest response to a URL, byte for byte."""
     archive = Archive.open(folder)
@@ -118,9 +122,13 @@ def get(
     if headers:
         say(f"HTTP {response.status}")
         pairs(response.headers)
-    else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(response.body)
+        return
+    found = response.screenshot if screenshot else response.body
+    if found is None:
+        how = "a handler with Render(screenshot=True) makes one"
+        raise UsageError(f"{url} was kept without a screenshot: {how}.")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(found)
 
 
 @group.add("pack")
