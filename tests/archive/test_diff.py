@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from skitter.archive.diff import compare, rows_of
+from skitter.cli.show.changed_rows import show_diff
 from skitter.spider.files import as_yielded
 
 
@@ -66,3 +67,20 @@ def test_files_are_compared_by_their_url_as_a_replay_downloads_none():
     assert compare(rows_of(as_yielded(before)), rows_of(as_yielded([same]))).is_same
     diff = compare(rows_of(as_yielded(before)), rows_of(as_yielded([other])))
     assert [(one.before, one.now) for one in diff.fields["all"].changed] == [(["y"], ["z"])]
+
+
+def test_of_long_values_the_part_is_shown_that_differs(capsys):
+    long = "x" * 500
+    before = [row(n, text=f"{long}old", same=1) for n in range(5)]
+    now = [*(row(n, text=f"{long}new", same=1) for n in range(4)), row(4, text="", same=1)]
+    show_diff(compare(rows_of(before), rows_of(now)))
+
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "5 rows compared, 0 gone, 0 new. 1 of 2 fields differs."
+    assert shown[2].split() == ["field", "filled", "before", "now", "lost", "changed", "added"]
+    assert shown[3].split() == ["text", "5", "4", "1", "4", "0"]
+    lost, changed = shown.index("text lost: 1 row"), shown.index("text changed: 4 rows, such as")
+    assert [line[:5] for line in shown[lost + 2 : changed - 1]] == ["    -"], "nothing is now"
+    assert shown[changed + 2].endswith('xold"')
+    assert shown[changed + 3].endswith('xnew"')
+    assert all(len(line) < 200 for line in shown)

@@ -107,7 +107,8 @@ def test_a_record_without_a_completion_is_not_in_the_archive(tmp_path):
 )
 def test_secrets_do_not_enter(tmp_path, body):
     url = "https://me:hunter2@shop.example/x"
-    response = Response(url=url, status=200, headers=(("set-cookie", "hunter2"),), body=b"x")
+    headers = (("set-cookie", "hunter2"), ("x-auth-token", "hunter2"), ("etag", "1"))
+    response = Response(url=url, status=200, headers=headers, body=b"x")
     request = Request(
         url=url,
         method="POST",
@@ -124,6 +125,7 @@ def test_secrets_do_not_enter(tmp_path, body):
     assert all("hunter2" not in path.read_text() for path in tmp_path.glob("*.jsonl"))
     [kept] = Archive.open(tmp_path)
     assert kept.request["meta"] == {"token": "***", "page": 3}
+    assert Archive.open(tmp_path).read(kept).headers == (("x-auth-token", "***"), ("etag", "1"))
 
 
 def test_a_new_file_begins_when_one_is_full(tmp_path):

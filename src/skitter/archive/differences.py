@@ -25,13 +25,20 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def lines(self) -> Iterator[str]:
-        sides = {sign: _text(one) for sign, one in (("-", self.before), ("+", self.now))}
-        how = " is new" if sides["-"] is None else " is gone" if sides["+"] is None else ""
+        is_new, is_gone = self.before is msgspec.UNSET, self.now is msgspec.UNSET
+        how = " is new" if is_new else " is gone" if is_gone else ""
         yield f"{self.what}{', ' if self.field else ''}{self.field}{how}"
-        start = _first_difference(*sides.values())
-        for sign, text in sides.items():
-            if text is not None:
-                yield f"  {sign} {_cut(text, start)}"
+        yield from both(self.before, self.now)
+
+
+def both(before: Any, now: Any) -> Iterator[str]:
+    """A value as it was and as it is, if it was or is: as JSON, and of a long one the part where
+    they begin to differ."""
+    sides = {sign: _text(one) for sign, one in (("-", before), ("+", now))}
+    start = _first_difference(*sides.values())
+    for sign, text in sides.items():
+        if text is not None:
+            yield f"  {sign} {_cut(text, start)}"
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[Difference]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from skitter.model import Request
-from skitter.redact import redact_tree
+from skitter.redact import MASK, redact_headers, redact_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 #: What a page was fetched with and would be again. Headers are not kept: they may hold credentials.
 _OF_REQUEST: Final = ("method", "body", "depth", "parent", "handler", "meta", "unique", "session")
 #: Headers of a response.
 HIDDEN: Final = frozenset({"set-cookie", "set-cookie2", "authorization", "proxy-authorization"})
+_SAMPLE: Final = "x"
 _USER: Final = re.compile("^(https?://)[^/?#]*@")
 _PLAIN: Final = Request(url="")
 
@@ -32,6 +37,18 @@ def described(request: Request, fingerprint: str) -> dict[str, Any]:
         told["unique"] = fingerprint  # or all requests to its URL would be the same
         del told["body"]
     return told
+
+
+def kept_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Of a response: without cookies, and with the values of others such as x-auth-token masked."""
+    return [
+        (name, MASK if _is_secret(name) else value) for name, value in headers if name not in HIDDEN
+    ]
+
+
+@lru_cache(1000)
+def _is_secret(header: str) -> bool:
+    return redact_headers({header: _SAMPLE})[header] != _SAMPLE
 
 
 def has_secret(body: bytes) -> bool:

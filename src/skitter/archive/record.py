@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from skitter.archive.masking import HIDDEN, described, without_user
+from skitter.archive.masking import described, kept_headers, without_user
 from skitter.errors import UsageError
 from skitter.extras import install
 from skitter.model import Request, Response
@@ -236,8 +236,7 @@ def _http_head(response: Response) -> bytes:
         phrase = ""
     headers = [
         (_AS_IT_CAME + name if name in _OF_TRANSFER else name, value)
-        for name, value in response.headers
-        if name not in HIDDEN
+        for name, value in kept_headers(response.headers)
     ]
     headers.append(("content-length", str(len(response.body))))
     return _spelled(f"HTTP/1.1 {response.status} {phrase}", headers)

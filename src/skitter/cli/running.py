@@ -194,7 +194,7 @@ async def run_plan(plan: Plan, *, yes: bool = True, observer: Observer | None = 
         supervisor = supervisor_of(crawl.frontier, crawl.plan, crawl.outs)
         if observer:
             await observer.begun(crawl, supervisor.stop)
-        with CrawlDisplay(err, quiet=plan.as_json or plan.quiet) as display:
+        with CrawlDisplay(err, quiet=plan.as_json) as display:
             painter = _Painter(crawl, display, supervisor.stop)
             supervisor.on_tick = painter.paint
             with _stopped_in_time(supervisor, plan.max_time_s) as out_of_time:

@@ -4,36 +4,59 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
+from skitter.archive.diff import Example, is_filled
+from skitter.archive.differences import both
 from skitter.cli.show.output import grid, say
-from skitter.errors import shorten
 from skitter.observe.report import some
 
 if TYPE_CHECKING:
-    from skitter.archive.diff import Diff, Example
+    from skitter.archive.diff import Diff, FieldDiff
 
 EXAMPLES: Final = 3
 
 
 def show_diff(diff: Diff) -> None:
+    fields = some(len(diff.fields), "field")
     if diff.is_same:
-        say(f"Nothing differs: {some(diff.rows, 'row')}, {some(len(diff.fields), 'field')}.")
+        say(f"Nothing differs: {some(diff.rows, 'row')}, {fields}.")
         return
-    say(f"{some(diff.rows, 'row')} compared, {len(diff.gone):,} gone, {len(diff.new):,} new.")
     different = {name: one for name, one in diff.fields.items() if not one.is_same}
+    say(
+        f"{some(diff.rows, 'row')} compared, {len(diff.gone):,} gone, {len(diff.new):,} new. "
+        f"{len(different):,} of {fields} differ{'s' * (len(different) == 1)}."
+    )
     if different:
-        columns = ["field", "filled before", "now", "added", "lost", "changed"]
-        numbers = {
-            name: (one.before, one.now, len(one.added), len(one.lost), len(one.changed))
-            for name, one in different.items()
-        }
-        grid(columns, [[name, *(f"{n:,}" for n in row)] for name, row in numbers.items()])
-    for kind, urls in (("gone", diff.gone), ("new", diff.new)):
-        for url in urls[:EXAMPLES]:
-            say(f"{kind}  {url}")
+        say("")
+        _show_counts(different)
+    _show_examples("gone", [Example(url) for url in diff.gone])
+    _show_examples("new", [Example(url) for url in diff.new])
     for name, one in different.items():
-        for how, examples in (("lost", one.lost), ("changed", one.changed), ("added", one.added)):
-            for example in examples[:EXAMPLES]:
-                _show_example(name, how, example)
+        _show_examples(f"{name} lost", one.lost)
+        _show_examples(f"{name} changed", one.changed)
+        _show_examples(f"{name} added", one.added)
+
+
+def _show_counts(fields: dict[str, FieldDiff]) -> None:
+    columns = ["field", "filled before", "now", "lost", "changed", "added"]
+    rows = [
+        [name, one.before, one.now, len(one.lost), len(one.changed), len(one.added)]
+        for name, one in fields.items()
+    ]
+    grid(columns, rows)
+
+
+def _show_examples(what: str, examples: list[Example]) -> None:
+    if not examples:
+        return
+    say("")
+    say(f"{what}: {some(len(examples), 'row')}{', such as' * (len(examples) > EXAMPLES)}")
+    for one in examples[:EXAMPLES]:
+        say(f"  {one.url}")
+        sides = [value if is_filled(value) else UNSET for value in (one.before, one.now)]
+        for line in both(*sides):
+            say(f"  {line}")
 
 
 def show_left_out(missing: int, failed: dict[str, int], job: str) -> None:
@@ -43,11 +66,3 @@ def show_left_out(missing: int, failed: dict[str, int], job: str) -> None:
         say(f"Failed: {some(count, 'page')}: {reason}")
     if failed:
         say(f"`skitter dead list {job}` names them.")
-
-
-def _show_example(name: str, how: str, example: Example) -> None:
-    say(f"{name} {how}  {example.url}")
-    if how != "added":
-        say(f"  - {shorten(repr(example.before))}")
-    if how != "lost":
-        say(f"  + {shorten(repr(example.now))}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
-from skitter.archive.masking import HIDDEN, described, without_user
+from skitter.archive.masking import described, kept_headers, without_user
 from skitter.engine.stages.stage import Stage
 from skitter.engine.visit import Buried, Cause, Completed, Retried
 from skitter.errors import FetchError, NoPage
@@ -103,14 +103,13 @@ def _is_of_handler(visit: Visit) -> bool:
 
 def _page(lease: Lease, response: Response, error: SkitterError | None, reason: str) -> FailedPage:
     trace = full_trace(error.__cause__ or error) if error else []
-    kept = {name: value for name, value in response.headers if name not in HIDDEN}
     return FailedPage(
         fingerprint=lease.fingerprint,
         url=without_user(lease.url),
         reason=redact_text(reason)[:2000],
         at=time.time(),
         status=response.status,
-        headers=list(redact_headers(kept).items()),
+        headers=list(redact_headers(dict(kept_headers(response.headers))).items()),
         body=response.body[:MAX_BODY_BYTES],
         is_cut=len(response.body) > MAX_BODY_BYTES,
         traceback=redact_text("\n".join(trace)[-LONGEST_TRACE:]),

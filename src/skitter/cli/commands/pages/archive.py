@@ -36,6 +36,7 @@ from skitter.frontier.dead import Filter, dead_kinds
 from skitter.frontier.frontier import Frontier
 from skitter.model import Request
 from skitter.observe.report import DATE_AND_TIME, moment, some
+from skitter.redact import redact
 from skitter.settings import JobOptions, resolve
 from skitter.settings.option import seconds_of
 from skitter.settings.sources import FLAGGED
@@ -146,7 +147,8 @@ def pack_archive(
     archive = Archive.open(folder)
     warn_of_damage(archive)
     to = out or folder.resolve().with_suffix(".wacz")
-    if not any(job in ("", one.job) for one in archive.responses()):
+    urls = {one.url for one in archive.responses() if job in ("", one.job)}
+    if not urls:
         raise UsageError(f"{folder} has no page" + (f" of {job}." if job else "."))
     if to.exists() and not yes:
         confirm(f"Replace {to}?", what=f"{to} is there already, and pack replaces it")
@@ -159,6 +161,11 @@ def pack_archive(
         return
     what = f"{some(did.responses, 'response')} of {some(did.pages, 'page')}"
     say(f"{to} has {what}, in {to.stat().st_size / 1e6:,.1f} MB.")
+    if secret := {url for url in urls if redact(url) != url}:
+        say(
+            f"Before you share it: {some(len(secret), 'URL')} may have a key or a token in it, "
+            f"such as {redact(min(secret))}."
+        )
 
 
 StoreAt = Annotated[
@@ -341,7 +348,11 @@ class _Replay:
         if not other.partition(":")[0].endswith(".py"):
             return _stored(other, plan)
         with tempfile.TemporaryDirectory() as folder:
-            old = replace(self.plan(other, out=str(Path(folder, "before.db"))), quiet=True)
+            old = replace(
+                self.plan(other, out=str(Path(folder, "before.db"))),
+                quiet=True,
+                as_json=plan.as_json,
+            )
             if code := self.run(old):
                 raise Exit(code)
             return _rows(old)
