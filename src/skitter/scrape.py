@@ -56,7 +56,7 @@ def spider() -> Spider:
     if missing(resolve().browser) is None:
         made.page(render=True)(rendered)
         made.page(render=Render(screenshot=True, block=()))(pictured)
-    made.hooks.skipped.append(refused)
+    made.hooks.answer = answer
     return made
 
 
@@ -81,5 +81,5 @@ def pictured(page: Page) -> dict[str, Any]:
     return plain(page)
 
 
-def refused(request: Request, why: str) -> dict[str, Any]:
-    return {"id": request.meta.get(ID), "error": why}
+def answer(request: Request, items: list[dict[str, Any]], why: str) -> dict[str, Any]:
+    return items[0] if items else {"id": request.meta.get(ID), "error": why}

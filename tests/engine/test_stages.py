@@ -105,7 +105,7 @@ async def test_a_feature_that_is_off_is_not_in_the_list(frontier):
     spider = spider_of()
     spider.login("https://a.test/login")(lambda page: None)
     spider.on_error(lambda request, error: None)
-    spider.hooks.skipped.append(lambda request, why: {})
+    spider.hooks.answer = lambda request, items, why: {}
     spider.page(render="auto")(rendered)
     keeping = WorkerConfig(archive=ArchiveOptions(keep=True))
     whole = bind(Parts(spider, StaticFetcher({}), keeping, frontier=frontier))

@@ -6,8 +6,9 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import TypedDict
 
-from skitter import Metrics, Page, Politeness, Render, Retries, Spider
+from skitter import FetchOptions, Metrics, Page, Politeness, Render, Retries, Spider
 
 titles = Spider("titles", politeness=Politeness(delay_s=0, max_in_flight=100))
 
@@ -134,3 +135,32 @@ front = Spider("front", lambda: [os.environ["SKITTER_DEMO_URL"]])
 @front.page
 def front_page(page: Page):
     yield {"url": page.url}
+
+
+class Edition(TypedDict):
+    title: str
+    pages: int
+
+
+#: Logs in, has a name of its own, and wants HTML, of which it yields an item and one that is none.
+member = Spider(
+    "member",
+    lambda: [f"{os.environ['SKITTER_DEMO_URL']}members/"],
+    politeness=Politeness(delay_s=0, max_in_flight=100),
+    fetch=FetchOptions(user_agent="reader/1.0"),
+    accept=("text/html",),
+    item=Edition,
+)
+
+
+@member.login(f"{os.environ.get('SKITTER_DEMO_URL', 'http://localhost:1/')}members/login")
+def log_in(page: Page):
+    return page.form().fill(user="reader", password="by-candlelight").submit()
+
+
+@member.page
+def edition(page: Page):
+    title = page.css_first("h1").text()
+    if "strict" not in page.url:
+        yield {"title": title, "pages": 1}
+    yield {"title": title, "pages": "many"}

@@ -11,10 +11,12 @@ from skitter.celery import CelerySettings, Queues
 from skitter.celery.config import frontier_server
 from skitter.celery.factory import check_pool
 from skitter.celery.jobs import JobSpec
-from skitter.celery.security import check_permitted, is_named, permissions_of
+from skitter.celery.security import check_job, check_permitted, granted, is_named
 from skitter.embedded import EmbeddedServer
 from skitter.errors import NotAllowed, UsageError
 from skitter.settings import FetchOptions, Settings, WorkerConfig
+from skitter.settings.tables import FileOptions
+from skitter.spider import Spider
 
 HERE = Settings(redis_url="redis://h")
 
@@ -130,12 +132,36 @@ def test_how_long_a_page_may_block_comes_from_the_configuration_too(monkeypatch,
     assert CelerySettings().stuck_s == 7
 
 
+def fetch_of(spec, own, *, signed, spider=None):
+    return granted(spec, spider or Spider("j"), own, signed=signed).fetch
+
+
+def test_how_pages_are_fetched_is_said_by_settings_the_environment_and_the_spider(monkeypatch):
+    said = FetchOptions(user_agent="spider", total_timeout_s=5, max_body_mb=30)
+    spider, own = Spider("j", fetch=said), settings(fetch=FetchOptions(total_timeout_s=7))
+    monkeypatch.setenv("SKITTER_FETCH_MAX_BODY_MB", "40")
+
+    fetch = fetch_of(JobSpec(job="j"), own, signed=False, spider=spider)
+
+    assert (fetch.total_timeout_s, fetch.max_body_mb, fetch.user_agent) == (7, 40, "spider")
+
+
+def test_where_files_go_needs_a_signature(tmp_path):
+    spec = JobSpec(job="j", config=WorkerConfig(files=FileOptions(folder=tmp_path)))
+
+    signed, not_signed = (
+        granted(spec, Spider("j"), settings(), signed=one).files for one in (True, False)
+    )
+
+    assert (signed.folder, not_signed.folder) == (tmp_path, FileOptions().folder)
+
+
 def test_hosts_and_robots_txt_count_only_with_a_signature():
     asked = FetchOptions(allow_hosts=("10.0.0.1",), obey_robots=False)
     spec = JobSpec(job="j", config=WorkerConfig(fetch=asked))
     own = settings(allow_hosts=frozenset({"intranet"}))
 
-    signed, not_signed = (permissions_of(spec, own, signed=one).fetch for one in (True, False))
+    signed, not_signed = (fetch_of(spec, own, signed=one) for one in (True, False))
 
     assert (sorted(signed.allow_hosts), signed.obey_robots) == (["10.0.0.1", "intranet"], False)
     assert (sorted(not_signed.allow_hosts), not_signed.obey_robots) == (["intranet"], True)
@@ -145,8 +171,8 @@ def test_hosts_and_robots_txt_count_only_with_a_signature():
 def test_larger_pages_than_usual_need_a_signature(asked, with_it, without):
     spec = JobSpec(job="j", config=WorkerConfig(fetch=FetchOptions(max_body_mb=asked)))
 
-    assert permissions_of(spec, settings(), signed=True).fetch.max_body_mb == with_it
-    assert permissions_of(spec, settings(), signed=False).fetch.max_body_mb == without
+    assert fetch_of(spec, settings(), signed=True).max_body_mb == with_it
+    assert fetch_of(spec, settings(), signed=False).max_body_mb == without
 
 
 def test_a_user_agent_and_headers_need_a_signature():
@@ -154,7 +180,7 @@ def test_a_user_agent_and_headers_need_a_signature():
     spec = JobSpec(job="j", config=WorkerConfig(fetch=asked))
     own = settings(fetch=FetchOptions(user_agent="ours", total_timeout_s=5))
 
-    signed, not_signed = (permissions_of(spec, own, signed=one).fetch for one in (True, False))
+    signed, not_signed = (fetch_of(spec, own, signed=one) for one in (True, False))
 
     assert (signed.user_agent, signed.total_timeout_s) == ("theirs", 5)
     assert signed.headers == {"X-Key": "theirs"}
@@ -165,12 +191,12 @@ def test_arguments_of_a_spider_need_a_signature():
     spec = JobSpec(job="j", config=WorkerConfig(arguments={"path": "/etc/passwd"}))
 
     with pytest.raises(NotAllowed, match="the arguments of j"):
-        permissions_of(spec, settings(), signed=False)
+        check_job(spec, settings(), signed=False)
 
 
 def test_a_reducer_needs_a_signature():
     with pytest.raises(NotAllowed, match="SKITTER_SECRET"):
-        permissions_of(JobSpec(job="j", reducer={"task": "t"}), settings(), signed=False)
+        check_job(JobSpec(job="j", reducer={"task": "t"}), settings(), signed=False)
 
 
 # --- where the frontier is -----------------------------------------------------------------------

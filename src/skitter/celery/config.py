@@ -101,8 +101,8 @@ class CelerySettings:
         default_factory=lambda: frozenset(resolve().fetch.allow_hosts)
     )
     obey_robots: bool = True  # whether robots.txt is obeyed
-    #: How workers fetch: from the environment and skitter.toml.
-    fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
+    #: How workers fetch, where it differs from the environment, skitter.toml and the spider.
+    fetch: FetchOptions | None = None
     #: Callers and workers that share it may name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
     #: The spiders a worker runs for callers without the secret: files, modules, or patterns.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import secrets
 from contextlib import suppress
+from copy import copy
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
@@ -20,16 +22,14 @@ from skitter.fetch import Render
 from skitter.frontier.records.drivers import count_permits, pumped_jobs
 from skitter.settings import Limits, WorkerConfig, check_job_name, check_number
 from skitter.settings.tables import to_type
-from skitter.spider import Scope, Spider, default_spider, load_spider, run_handler
+from skitter.spider import Scope, Spider, default_spider, load_spider
 from skitter.spider.scope import ANY_HOST
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.transport.connection import Server
-    from skitter.model import Stats
-    from skitter.spider.page import Page
+    from skitter.model import Request, Stats
+    from skitter.spider.items import Item
 
 #: How soon the URLs of a killed process return to the queue. Leases of slower pages are extended.
 LEASE_S = 60.0
@@ -174,14 +174,26 @@ def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def spider_for(spec: JobSpec) -> Spider:
-    """Raises SpiderError if this machine cannot load it."""
-    if spec.kind == "crawl":
-        spider = load_spider(spec.target, spec.config.arguments)
-    else:
-        spider = _page_spider(user_spider(spec.target), spec)
+    """A copy of the spider, as the module keeps its own. Raises SpiderError if this machine cannot
+    load it."""
+    is_crawl = spec.kind == "crawl"
+    spider = copy(
+        load_spider(spec.target, spec.config.arguments) if is_crawl else user_spider(spec.target)
+    )
+    spider.hooks = replace(spider.hooks, start=[*spider.hooks.start])
     if spec.browser and not spider.renders:
-        spider.renders |= dict.fromkeys(spider.handlers, Render())
+        spider.renders = dict.fromkeys(spider.handlers, Render())
+    if not is_crawl:  # only pages that callers ask for; its start URLs are not among them
+        spider.start, spider.sitemap, spider.follows_links = (), False, False
+    if spec.kind in ("scrape", "map"):
+        spider.hooks.answer = _answer
     return spider
+
+
+def _answer(request: Request, items: list[Item], why: str) -> Item:
+    """What its task, or the reducer, gets of a page."""
+    found = {"task": request.meta.get(TASK), "url": request.url, "items": items}
+    return found | {"error": why} if why else found
 
 
 def user_spider(target: str) -> Spider:
@@ -191,22 +203,3 @@ def user_spider(target: str) -> Spider:
 
 #: For inspection, not for running: its file is loaded once per process.
 cached_spider = cache(user_spider)
-
-
-def _page_spider(inner: Spider, spec: JobSpec) -> Spider:
-    """Follows no links. If a caller waits, the items of a page, validated by `inner`, become one
-    record for its task."""
-    check_job_name(spec.job)
-    spider = Spider(spec.job, limits=SINGLE_PAGE, scope=ANY_SCOPE, canonical=inner.canonical)
-
-    async def handle(page: Page) -> AsyncIterator[Any]:
-        items = (await run_handler(inner, page)).items
-        if spec.kind == "pages":
-            for item in items:
-                yield item
-        else:
-            yield {"task": page.request.meta.get(TASK), "url": page.url, "items": items}
-
-    spider.page(render=inner.renders.get(inner.default or "", False))(handle)
-    spider.hooks.start += inner.hooks.start
-    return spider

@@ -53,7 +53,7 @@ BUSY_S = 0.5
 
 def output_of(runtime: Runtime, spec: JobSpec) -> Destination:
     """Raises NotAllowed for an output that this worker may not open."""
-    return Destination(runtime.permissions_of(spec).out, spec.job, runtime.where.directory)
+    return Destination(runtime.check_job(spec), spec.job, runtime.where.directory)
 
 
 async def claim_output(runtime: Runtime, spec: JobSpec) -> None:

@@ -89,7 +89,7 @@ async def _claim(
     spec = await read_spec(server, job)
     if spec is None:
         return None
-    runtime.permissions_of(spec)  # raises NotAllowed: it runs code
+    runtime.check_job(spec)  # raises NotAllowed: it runs code
     try:
         frontier = await runtime.frontier(job)
         turn, value = await claim_callback(frontier, claim, ttl_s=HOLD_S)
@@ -148,9 +148,15 @@ def _records(runtime: Runtime, frontier: Frontier) -> Iterator[dict[str, Any]]:
 
 async def _pages(frontier: Frontier) -> AsyncIterator[list[dict[str, Any]]]:
     async for results in read_items(frontier):
-        yield [{"url": one.url, "ok": True, "items": one.item["items"]} for one in results]
+        yield [_record(one.url, one.item) for one in results]
     async for letter in unfetched(frontier):
         yield [{"url": letter.url, "ok": False, "error": letter.reason}]
+
+
+def _record(url: str, found: dict[str, Any]) -> dict[str, Any]:
+    if why := found.get("error"):
+        return {"url": url, "ok": False, "error": why}
+    return {"url": url, "ok": True, "items": found["items"]}
 
 
 @contextmanager

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 
-#: A waiting task, and the value of its page.
+#: A waiting task, and the value of its page, or the exception.
 Ended = tuple[dict[str, Any], Any]
 FAILURES_S = 0.2
 LOCK_S = 30.0
@@ -75,7 +75,7 @@ class ResultSink:
     async def write(self, rows: Sequence[Result]) -> None:
         records = [row.item for row in rows if isinstance(row.item, dict)]
         ended = [
-            (one["task"], self._value(one.get("items")))
+            (one["task"], self._outcome(one))
             for one in records
             if is_task(one.get("task")) and one["task"]["id"] not in self._stored
         ]
@@ -95,8 +95,11 @@ class ResultSink:
     async def close(self) -> None:
         pass
 
-    def _value(self, items: Any) -> Any:
-        """The page's record; with a spider, all its items."""
+    def _outcome(self, record: dict[str, Any]) -> Any:
+        """The page's record; with a spider, all its items. Without any, why."""
+        items, why = record.get("items"), record.get("error")
+        if isinstance(why, str):
+            return _failed(record["task"], str(record.get("url")), why)
         return items[0] if self._plain and isinstance(items, list) and items else items
 
 
@@ -132,9 +135,13 @@ def _failure(task: dict[str, Any], letter: DeadLetter) -> Any:
     reason = letter.reason.replace(
         "use --allow-host ", "set SKITTER_ALLOW_HOSTS of its workers to "
     )
+    return _failed(task, letter.url, reason)
+
+
+def _failed(task: dict[str, Any], url: str, reason: str) -> Any:
     if task.get("record_errors"):
-        return {"url": letter.url, "ok": False, "error": reason}
-    return ScrapeFailed(f"{letter.url}: {reason}")
+        return {"url": url, "ok": False, "error": reason}
+    return ScrapeFailed(f"{url}: {reason}")
 
 
 # --- a task waiting in the frontier, where anyone may have written it ----------------------------
@@ -211,10 +218,11 @@ def store_together(runtime: Runtime, job: str, ended: list[Ended]) -> list[Ended
 
 
 def _payload(runtime: Runtime, job: str, ended: Ended, raw: bytes | None) -> str | None:
-    """As Celery writes it. None: it sends something, has no result, is not known to wait for this
-    job, or its value is not JSON."""
+    """As Celery writes it. None: it sends something, failed, has no result, is not known to wait
+    for this job, or its value is not JSON."""
     (task, value), backend = ended, runtime.app.backend
-    if raw is None or has_callbacks(task) or task.get("ignore_result"):
+    is_usual = not (isinstance(value, Exception) or task.get("ignore_result"))
+    if raw is None or has_callbacks(task) or not is_usual:
         return None
     known = backend.decode(raw)
     if not _is_waiting(known.get("status"), known.get("result"), job):

@@ -27,13 +27,12 @@ from skitter.app import open_server
 from skitter.celery.config import frontier_server, is_on_broker
 from skitter.celery.jobs import spider_for
 from skitter.celery.line import PATIENCE_S, REPLY_S, Brief, KnownJobs, Line
-from skitter.celery.security import Secret, find_secret, is_signed, permissions_of, signed
+from skitter.celery.security import Secret, check_job, find_secret, granted, is_signed, signed
 from skitter.engine.assembly import open_worker
 from skitter.errors import ServerStopped, ServerUnreachable, UsageError
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.drivers import pump_secret
 from skitter.frontier.transport.sync import has_loop, run_sync
-from skitter.settings import resolve
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from skitter.celery.config import CelerySettings
     from skitter.celery.jobs import JobSpec
     from skitter.celery.line import KnownJob
-    from skitter.celery.security import Permissions
     from skitter.engine.delivery import Tally
     from skitter.engine.loop import Worker
     from skitter.engine.parts import WorkerOptions
@@ -71,7 +69,6 @@ class WarmWorker:
     frontier: Frontier
     first: Worker
     stack: AsyncExitStack
-    permissions: Permissions
     only: Only = None  # the kind of pages it fetches; None: all
 
     @property
@@ -162,9 +159,9 @@ class Runtime:
     def sign(self, spec: JobSpec) -> JobSpec:
         return signed(spec, self.secret)
 
-    def permissions_of(self, spec: JobSpec) -> Permissions:
-        """Raises NotAllowed for what this worker may not run."""
-        return permissions_of(spec, self.settings, signed=is_signed(spec, self.secret))
+    def check_job(self, spec: JobSpec) -> str:
+        """The DSN of its output. Raises NotAllowed for what this worker may not run."""
+        return check_job(spec, self.settings, signed=is_signed(spec, self.secret))
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run it in the loop."""
@@ -373,22 +370,14 @@ class Runtime:
                 await old.stack.aclose()
 
     async def _open_worker(self, spec: JobSpec, only: Only = None) -> WarmWorker:
-        permissions = self.permissions_of(spec)  # before loading anything
+        self.check_job(spec)  # before loading anything
         frontier = await open_job(await self.server(), spec.job)
-        # This machine decides on browsers, proxies and folders, not a job that anyone may have
-        # written.
-        own, stack = resolve(job=spec.job), AsyncExitStack()
-        config = replace(
-            spec.config,
-            fetch=permissions.fetch,
-            browser=own.browser,
-            proxies=own.proxies,
-            routes=own.routes,
-            archive=own.archive,
-            workers=replace(spec.config.workers, only=only),
-        )
-        worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
-        return WarmWorker(spec, frontier, worker, stack, permissions, only)
+        spider, stack = spider_for(spec), AsyncExitStack()
+        is_ours = is_signed(spec, self.secret)
+        config = granted(spec, spider, self.settings, signed=is_ours)
+        config = replace(config, workers=replace(config.workers, only=only))
+        worker = await stack.enter_async_context(open_worker(frontier, spider, config))
+        return WarmWorker(spec, frontier, worker, stack, only)
 
 
 def greenlets() -> str:

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.celery.config import MIN_SECRET_CHARS, OUTPUT, SECRET, SPIDERS, output_name
-from skitter.celery.jobs import JobSpec
 from skitter.embedded.home import EmbeddedServer, disk_errors, prepare
 from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
-from skitter.settings import FetchOptions
+from skitter.settings import resolve
 from skitter.settings.tables import overlaid
 from skitter.spider.importing import names_a_file, split_target
 from skitter.trust import read_or_make
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 
     from skitter.celery.config import CelerySettings
     from skitter.celery.jobs import JobSpec
-    from skitter.settings import Settings
+    from skitter.settings import FetchOptions, Settings, WorkerConfig
+    from skitter.spider import Spider
 
 
 #: The end of every refusal.
@@ -100,32 +100,44 @@ def _without_signature(spec: JobSpec) -> JobSpec:
     return msgspec.structs.replace(spec, signature="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Permissions:
-    """What this worker grants a job."""
-
-    out: str = field(default="", repr=False)  # a DSN: it may hold a password
-    fetch: FetchOptions = field(default_factory=FetchOptions)
-
-
-def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> Permissions:
-    """Raises NotAllowed, saying what to set."""
+def check_job(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> str:
+    """The DSN of its output. Raises NotAllowed for what this worker may not run, saying what to
+    set."""
     out = check_permitted(spec.target, spec.out, settings, signed=signed)
     for what, given in (("reducer", spec.reducer), ("arguments", spec.config.arguments)):
         if given and not signed:
             raise NotAllowed(f"the {what} of {spec.job} has no signature: {HOW}.")
-    return Permissions(out=out, fetch=_fetch(spec.config.fetch, settings, signed=signed))
+    return out
 
 
-def _fetch(asked: FetchOptions, settings: CelerySettings, *, signed: bool) -> FetchOptions:
-    """How this worker fetches; a signed job may override it."""
-    own, hosts = settings.fetch, {*settings.allow_hosts, *settings.fetch.allow_hosts}
+def granted(
+    spec: JobSpec, spider: Spider, settings: CelerySettings, *, signed: bool
+) -> WorkerConfig:
+    """How this worker works on a job: as its environment, its file and the spider say. A signed job
+    may override that, but for browsers, proxies and the archive, which depend on the machine."""
+    asked, own = spec.config, resolve(job=spec.job, spider=spider.tables)
+    usual = overlaid(own.fetch, settings.fetch) if settings.fetch else own.fetch
+    return replace(
+        asked,
+        fetch=_fetch(asked.fetch, usual, settings, signed=signed),
+        sessions=overlaid(own.sessions, asked.sessions),
+        files=overlaid(own.files, asked.files) if signed else own.files,
+        browser=own.browser,
+        proxies=own.proxies,
+        routes=own.routes,
+        archive=own.archive,
+    )
+
+
+def _fetch(
+    asked: FetchOptions, own: FetchOptions, settings: CelerySettings, *, signed: bool
+) -> FetchOptions:
+    hosts, fetch = {*settings.allow_hosts, *own.allow_hosts}, overlaid(own, asked)
     if signed:
-        fetch = overlaid(own, asked)
         hosts |= set(asked.allow_hosts)
-        fetch = replace(fetch, proxy=own.proxy)  # how to leave a network depends on the network
+        fetch = replace(fetch, proxy=own.proxy)
     else:
-        fetch = replace(own, max_body_mb=min(asked.max_body_mb, own.max_body_mb))
+        fetch = replace(own, max_body_mb=min(fetch.max_body_mb, own.max_body_mb))
     obeys = settings.obey_robots and fetch.obey_robots
     return replace(fetch, allow_hosts=tuple(hosts), obey_robots=obeys)
 

@@ -343,7 +343,8 @@ async def open_page_job(
         spider = cached_spider(spec.target)
         polite = spider.politeness if spec.target else runtime.settings.politeness
         polite = options.politeness(polite) if options else polite
-        job_options = JobOptions(politeness=polite, retries=spider.retries, limits=SINGLE_PAGE)
+        limits = replace(SINGLE_PAGE, max_items_per_page=spider.limits.max_items_per_page)
+        job_options = JobOptions(politeness=polite, retries=spider.retries, limits=limits)
         await create_job(
             await runtime.server(),
             spec.job,

@@ -261,7 +261,7 @@ def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: A
     runtime, context = runtime_of(self.app), submit.task_context(self.request)
     context.pop("args")  # the URLs
     spec = runtime.sign(submit.map_reduce_spec(context, reducer, wanted))
-    runtime.permissions_of(spec)  # without a secret no worker would run its reducer
+    runtime.check_job(spec)  # without a secret no worker would run its reducer
     frontier = runtime.run(submit.open_page_job(runtime, spec, wanted))
     facts = {"job": frontier.job, "born": runtime.run(read_birth(frontier))}
     if not mark_queued(runtime, context, facts):

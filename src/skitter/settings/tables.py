@@ -285,7 +285,7 @@ TABLES: dict[str, type[Table]] = {
 }
 
 
-T = TypeVar("T", FetchOptions, Workers)
+T = TypeVar("T", FetchOptions, Workers, SessionPool, FileOptions)
 DEFAULT: Final = "default"  # where a value came from that nobody has set
 
 

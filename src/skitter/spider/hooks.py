@@ -14,10 +14,12 @@ from skitter.model import Request
 from skitter.urls import identify
 
 if TYPE_CHECKING:
+    from skitter.spider.items import Item
     from skitter.spider.page import Page
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+Answer = Callable[[Request, list["Item"], str], "Item"]
 
 
 @dataclass(slots=True)
@@ -30,8 +32,9 @@ class Hooks:
     failed_attempt: list[Callable[..., Any]] = field(default_factory=list)
     item: list[Callable[..., Any]] = field(default_factory=list)
     logged_out: list[Callable[..., Any]] = field(default_factory=list)
-    #: Of pages that are done without their handler: with (request, why), they return an item.
-    skipped: list[Callable[..., Any]] = field(default_factory=list)
+    #: Makes one item of what becomes of a page, for the caller who asked for it: from the request,
+    #: its items, and why there are none.
+    answer: Answer | None = None
 
 
 async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:

@@ -123,6 +123,8 @@ class Spider:
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
     logins: dict[str, Login] = field(default_factory=dict, init=False, repr=False)  # by site
     transforms: list[Callable[[Any], Any]] = field(default_factory=list, init=False, repr=False)
+    #: False: only pages that callers ask for are fetched, and files of theirs.
+    follows_links: bool = field(default=True, init=False, repr=False)
     _chosen: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ from skitter.engine.stages.archive import Archive, Offline
 from skitter.engine.stages.directives import Directives
 from skitter.engine.stages.download import Download
 from skitter.engine.stages.fetch import Fetch, Lanes
-from skitter.engine.stages.handler import Handler, Links, Skipped
+from skitter.engine.stages.handler import Answers, Handler, Links
 from skitter.engine.stages.judge import Judge, Measure
 from skitter.engine.stages.logins import Logins, Sessions
 from skitter.engine.stages.on_error import Failed, OnError
@@ -63,7 +63,7 @@ STAGES: Final[tuple[type[Stage], ...]] = (
     Offline,
     Traps,
     Links,
-    Skipped,
+    Answers,
     OnError,
     Failed,
     Archive,

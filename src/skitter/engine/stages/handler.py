@@ -11,12 +11,20 @@ from skitter.engine.stages.stage import Stage
 from skitter.engine.visit import Completed
 from skitter.fetch.robots import product_token
 from skitter.observe.report import some
+from skitter.spider.items import Rejected, storable
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Refused
 
 if TYPE_CHECKING:
     from skitter.engine.parts import Parts
     from skitter.engine.visit import Outcome, Visit
+
+
+class AllLinks:
+    """Whatever link it is, it is known."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
 
 
 class Handler(Stage):
@@ -38,9 +46,8 @@ class Handler(Stage):
 
     async def run(self, visit: Visit) -> HandlerOutput:
         parts = self.parts
-        return await run_handler(
-            parts.spider, visit.page, known=parts.memory.known, limits=parts.limits()
-        )
+        known = parts.memory.known if parts.spider.follows_links else AllLinks()
+        return await run_handler(parts.spider, visit.page, known=known, limits=parts.limits())
 
     def tell(self, visit: Visit) -> str:
         if (output := visit.output) is None:
@@ -66,23 +73,36 @@ class AutoHandler(Handler):
         return output
 
 
-class Skipped(Stage):
-    """Stores what the spider has to say of a page whose handler does not run."""
+class Answers(Stage):
+    """Makes one item of what becomes of a page, for the caller who asked for it."""
 
     needs = "a spider that answers callers"
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
-        return cls(parts) if parts.spider.hooks.skipped else None
+        return cls(parts) if parts.spider.hooks.answer else None
 
     async def ended(self, visit: Visit, outcome: Outcome) -> Outcome | None:
-        if not (isinstance(outcome, Completed) and outcome.skipped):
+        if not isinstance(outcome, Completed):
             return None
-        if outcome.completion.links:  # where it leads is visited
+        done, output = outcome.completion, outcome.output
+        if done.links and (outcome.skipped or output is None):  # where it leads is visited
             return None
-        hooks, request = self.parts.spider.hooks.skipped, visit.lease.request
-        items = [hook(request, outcome.skipped) for hook in hooks]
-        return replace(outcome, completion=replace(outcome.completion, items=items))
+        answer = self.parts.spider.hooks.answer
+        assert answer is not None
+        items, request = list(done.items), visit.lease.request
+        why = "" if items else outcome.skipped or _why_nothing(visit, output)
+        found, _ = storable(answer(request, items, why))
+        if isinstance(found, Rejected):  # each item is small enough, but not all together
+            found = answer(request, [], found.reason)
+        return replace(outcome, completion=replace(done, items=[found]))
+
+
+def _why_nothing(visit: Visit, output: HandlerOutput | None) -> str:
+    if output and output.rejected:
+        return f"its item was rejected: {output.rejected[0].reason}"
+    refused = output.refused if output else []
+    return next((why.reason for url, why in refused if url == visit.page.url), "")
 
 
 class Links(Stage):
