@@ -57,6 +57,21 @@ def test_the_main_part_is_markdown_without_menus_banners_and_footers():
     assert all(part in whole for part in ("Novels", "cookies", "Imprint", "Dune I"))
 
 
+def test_lists_in_the_columns_of_a_table_stay_lists():
+    values = "<table><tr><th>Year<tr><td>1965</table>"
+    columns = f"<td><ul><li><a href=/i>I</a><ul><li>(in re)</ul></ul><td><h2>J</h2>{values}"
+    page = Page.of(f"<body><h1>Index</h1><table><caption>A to J<tr>{columns}</table>", url=URL)
+
+    assert page.markdown().split("\n\n") == [
+        "# Index",
+        "A to J",
+        "- [I](https://shop.example/i)\n  - (in re)",
+        "## J",
+        "| Year |\n| --- |\n| 1965 |",
+    ]
+    assert page.main_text.splitlines()[-1] == "1965"
+
+
 def test_the_main_text_keeps_its_parts_apart():
     text = Page.of(ARTICLE, url=URL).main_text
 

@@ -53,6 +53,9 @@ _LITTLE, _SHARE = 80, 0.1
 #: Lists of links between or after the text; those of an index page are its content.
 _LISTS: Final = "ul,ol,table,div,p"
 _LINKED: Final = 0.8
+#: What a cell of a table of values does not have, and what is in a table beside its values.
+_NOT_IN_CELLS: Final = "td ul,td ol,td dl,td pre,td h1,td h2,td h3,td h4"
+_ROWS: Final = "td,caption,tr,tbody,thead,tfoot"
 _TEXT: Final = turbohtml.PlainText(bullet="- ", table_cell_separator=" | ")
 _MARKDOWN: Final = turbohtml.Markdown()
 _SPACES: Final = re.compile(r"\xa0|&(?:nbsp|#160|#[xX][aA]0);")
@@ -80,7 +83,24 @@ def _parse(markup: str) -> Any:
     `&#160;`."""
     document = turbohtml.parse(_SPACES.sub(" ", markup), positions=False)
     document.remove(_UNSEEN)
+    _unwrap_columns(document)
     return document
+
+
+def _unwrap_columns(document: Any) -> None:
+    """Tables that only put lists and headings side by side: as Markdown they would be one line of
+    HTML. Their cells are shown one after the other."""
+    of_values = {part.closest("table") for part in document.select("th")}
+    columns = {part.closest("table") for part in document.select(_NOT_IN_CELLS)} - of_values
+    rows = document.select(_ROWS) if columns else []
+    parts = [part for part in rows if part.closest("table") in columns]
+    for part in parts:
+        if part.tag in ("td", "caption"):
+            part.tag = "div"
+        else:
+            part.unwrap()
+    for table in columns:
+        table.tag = "div"
 
 
 def _write(part: Any, base: str) -> str:
