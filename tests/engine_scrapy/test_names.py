@@ -138,6 +138,8 @@ def test_a_node_that_would_run_the_requests_of_another_spider_warns(open_shop, m
         f"WARNING: the requests of {cluster.job} are of the spider 'books', and this node calls"
     )
     until(lambda: warning in fed.log)
+    said = cluster.skitter("status", cluster.job).stdout
+    assert "newer release" not in said, "of Skitter: what nodes note is no option"
     for node in (books, fed):
         node.interrupt()
         assert node.finish() == "shutdown"

@@ -24,6 +24,7 @@ from skitter.frontier.audit.auditor import audit
 from skitter.frontier.control import set_state
 from skitter.frontier.identities import SCRAPY, scrapy_identity
 from skitter.frontier.jobs import note_fingerprinter, open_job
+from skitter.frontier.records.health import find_warnings
 from skitter.frontier.requests import offer
 from skitter.frontier.workers import Heartbeat, beat
 from skitter.model import Completion, Failure, State
@@ -116,6 +117,7 @@ async def test_the_queue_is_read_by_that_of_scrapy_redis(server, crawl, job, the
     assert book.headers.getlist("X") == [b"1", b"2"]
     assert (await crawl.stats()).state is State.PAUSED
     assert (await audit(crawl)).problems == set()
+    assert await find_warnings(crawl, await crawl.stats()) == []
 
 
 async def test_done_again_it_changes_nothing_until_the_job_has_been_resumed(server, crawl, job):

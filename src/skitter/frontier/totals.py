@@ -39,7 +39,8 @@ _CHOICES = frozenset(option.field for option in JOB_OPTIONS if get_origin(option
 #: Fields that are not options: the state, and what scripts and other modules note.
 FACTS = frozenset(
     (
-        *("state", "born", "lifo", "shards", "workers", "fleet", "adopted"),
+        *("state", "born", "lifo", "shards", "workers", "fleet"),
+        *("adopted", "released", "spider"),
         *("depths", "clock", "shift", "spare", "bloom_blocks", "bloom_hashes"),
     )
 )
