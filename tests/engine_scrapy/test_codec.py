@@ -269,6 +269,15 @@ def test_a_dict_that_does_more_than_a_dict_is_refused(value):
         pack(value, "meta")
 
 
+@pytest.mark.parametrize("value", [defaultdict(list, a=[1]), OrderedDict(b=1, a=2)])
+def test_dicts_of_the_standard_library_need_no_import_by_name(value, monkeypatch):
+    monkeypatch.setattr(Books, "__module__", "a_project_that_says_import_collections")
+
+    back = plain(value)
+
+    assert (type(back), list(back.items())) == (type(value), list(value.items()))
+
+
 def test_a_dict_or_a_named_tuple_of_a_library_is_refused(travel):
     values: list[object] = [urlsplit("https://a.test/"), datatypes.LocalCache()]
     for value in values:

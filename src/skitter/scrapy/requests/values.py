@@ -103,17 +103,15 @@ KINDS: dict[type, Kind] = {
     ),
     deque: Kind("$deque", lambda one: [list(one), one.maxlen], lambda two: deque(*two)),
     Counter: Kind("$counter", dict, Counter),
-    Headers: Kind("$headers", lambda one: dict(one.items()), Headers),
-}
-_BY_TAG = {
-    **{one.tag: one for one in KINDS.values()},
-    "$int": Kind("$int", str, int),
-    "$defaultdict": Kind(
+    OrderedDict: Kind("$ordereddict", dict, OrderedDict),
+    defaultdict: Kind(
         "$defaultdict",
         lambda one: [getattr(one.default_factory, "__name__", ""), dict(one)],
         lambda two: defaultdict(_FACTORIES[two[0]], two[1]),
     ),
+    Headers: Kind("$headers", lambda one: dict(one.items()), Headers),
 }
+_BY_TAG = {"$int": Kind("$int", str, int), **{one.tag: one for one in KINDS.values()}}
 
 
 def no_more(value: Any, where: str) -> Any:
@@ -133,11 +131,16 @@ def pack(value: Any, where: str, other: Packer = no_more) -> Any:
         return [pack(one, f"{where}[{i}]", other) for i, one in enumerate(value)]
     if kind is dict:
         return _pack_dict(value, where, other)
-    if known := KINDS.get(kind):
+    if (known := KINDS.get(kind)) and not _makes_anything(value):
         return {known.tag: pack(known.pack(value), where, other)}
     if (packed := other(value, where)) is not NotImplemented:
         return packed
     return _pack_by_class(value, where, other)
+
+
+def _makes_anything(value: Any) -> bool:
+    """A defaultdict whose factory is the project's own."""
+    return type(value) is defaultdict and value.default_factory not in _FACTORIES.values()
 
 
 def _pack_by_class(value: Any, where: str, other: Packer) -> Any:
@@ -147,10 +150,7 @@ def _pack_by_class(value: Any, where: str, other: Packer) -> Any:
         return {"$enum": [name_of(kind), value.value if isinstance(value, Flag) else value.name]}
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return {"$named": [name_of(kind), pack(list(value), where, other)]}
-    if kind is defaultdict and value.default_factory in _FACTORIES.values():
-        known = _BY_TAG["$defaultdict"]
-        return {known.tag: pack(known.pack(value), where, other)}
-    if isinstance(value, dict) and kind not in (OrderedDict, defaultdict):
+    if isinstance(value, dict) and kind is not defaultdict:
         return {"$mapping": [name_of(kind), _pack_dict(value, where, other)]}
     if is_item(value) and kind is not defaultdict:
         return {"$item": [name_of(kind), _pack_dict(dict(ItemAdapter(value)), where, other)]}
