@@ -8,12 +8,14 @@ import sys
 from typing import Any
 
 import pytest
-from redis.exceptions import ResponseError
+from redis.asyncio import sentinel as asyncio_sentinel
+from redis.exceptions import AuthenticationError, MovedError, ResponseError
+from redis.sentinel import MasterNotFoundError
 
 from needs import need
 from skitter.cli.commands.server import problems_of
 from skitter.embedded import ServerOptions, hold
-from skitter.errors import ServerUnfit
+from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
 from skitter.frontier.transport.connection import ServerFacts
 from skitter.frontier.transport.failures import our_errors
 
@@ -63,6 +65,29 @@ def test_a_database_that_the_server_does_not_have_is_told(skitter, server_url):
 def test_a_server_that_is_taken_for_a_sentinel_is_told():
     with pytest.raises(ServerUnfit, match="is not a sentinel: use redis://"), our_errors("it"):
         raise ResponseError("unknown command 'SENTINEL', with args beginning with: 'MASTERS'")
+
+
+def test_a_node_of_a_cluster_that_is_taken_for_a_single_server_is_told():
+    said = r"is a node of a cluster: use redis\+cluster://"
+    with pytest.raises(ServerUnfit, match=said), our_errors("it"):
+        raise MovedError("14342 127.0.0.1:17113")
+
+
+def test_sentinels_that_want_a_password_of_their_own_are_told():
+    """What redis-py says if it was refused, by redis.asyncio and by redis."""
+    one = "<redis.client.Redis(...)>"
+    for said in (MasterNotFoundError, asyncio_sentinel.MasterNotFoundError):
+        error = said(f"No master found for 'main' : {one} - {AuthenticationError('no')!r}")
+        with pytest.raises(ServerRefused, match="sentinel_password=PASSWORD"), our_errors("it"):
+            raise error
+        with pytest.raises(ServerUnreachable), our_errors("it", accepted=True):
+            raise error
+
+
+def test_a_connection_that_is_cut_at_once_may_want_tls():
+    said = r"If it speaks TLS there, use rediss://\.$"
+    with pytest.raises(ServerUnreachable, match=said), our_errors("redis://host"):
+        raise ConnectionResetError(104, "Connection reset by peer")
 
 
 def test_up_and_down_and_doctor_in_between(embedded):

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 #: Errors without a class in redis-py, of a server that can take the call later: it runs a long
 #: script, its replicas are down, or it became a replica itself while we waited for one.
 LATER = ("BUSY ", "NOREPLICAS ", "UNBLOCKED ")
+NO_MASTER = "no sentinel there knows a master of that name"
 NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
 #: Answers of a server of another kind than the URL says.
 MISTAKEN = {
     "cluster support disabled": NO_CLUSTER,
     "Cluster mode is not": NO_CLUSTER,
+    "MOVED": "is a node of a cluster: use redis+cluster://, with TLS rediss+cluster://.",
     "DB index is out of range": "has no database of that number: most servers have 0 to 15.",
     "unknown command 'SENTINEL'": "is not a sentinel: use redis:// for a server, "
     "or the port of a sentinel, which is usually 26379.",
@@ -69,26 +71,39 @@ def our_errors(
             f"{where} is loading its data: try again in a moment, or watch its log."
         ) from error
     except away(redis_errors.RedisClusterException) as error:
-        if _is_refusal(error):
-            raise _refused(where, error, accepted=accepted) from error
-        if mistaken := _mistaken(where, _whole(error)):
-            raise mistaken from error
-        if "CERTIFICATE_VERIFY_FAILED" in _whole(error):
-            raise ServerUnreachable(
-                f"{where} shows a certificate that this machine does not trust "
-                f"({_reason(error, where)}): if it is signed by a CA of your own, name that in the "
-                "URL, as in rediss://host:6379?ssl_ca_certs=/etc/ssl/our-ca.pem."
-            ) from error
-        raise ServerUnreachable(
-            f"{where} does not answer ({_reason(error, where)}): check that it runs and that this "
-            f"machine may reach it{_tls_hint(where)}."
-        ) from error
+        raise _away(where, error, accepted=accepted) from error
+    except redis_errors.AskError as error:  # also MovedError; redis-py cuts the word off
+        raise _answer(where, f"MOVED {error}", directory) from error
     except redis_errors.ResponseError as error:
         raise _answer(where, str(error), directory) from error
     except redis_errors.RedisError as error:
         raise ServerUnreachable(
             f"{where} does not answer like a Redis server ({error}): check host and port."
         ) from error
+
+
+def _away(where: str, error: Exception, *, accepted: bool) -> SkitterError:
+    """It cannot be reached, or not as what the URL says."""
+    if _is_refusal(error):
+        return _refused(where, error, accepted=accepted)
+    if _is_of_sentinels(error) and " - auth:" in str(error) and not accepted:
+        return ServerRefused(
+            f"{where}: a sentinel there rejected our login, so it does not say where the server "
+            "is: add the sentinels' own password to the URL, as in ?sentinel_password=PASSWORD."
+        )
+    if mistaken := _mistaken(where, _whole(error)):
+        return mistaken
+    reason = _reason(error, where)
+    if "CERTIFICATE_VERIFY_FAILED" in _whole(error):
+        return ServerUnreachable(
+            f"{where} shows a certificate that this machine does not trust ({reason}): if it is "
+            "signed by a CA of your own, name that in the URL, as in "
+            "rediss://host:6379?ssl_ca_certs=/etc/ssl/our-ca.pem."
+        )
+    advice = "check that it runs and that this machine may reach it" + _tls_hint(where, error)
+    if reason == NO_MASTER:
+        advice = "check the name, of which `SENTINEL MASTERS` lists all, and that it runs"
+    return ServerUnreachable(f"{where} does not answer ({reason}): {advice}.")
 
 
 def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
@@ -135,18 +150,27 @@ def _is_refusal(error: BaseException) -> bool:
 
 def _reason(error: BaseException, where: str) -> str:
     """A short reason: redis-py lists every sentinel that is down, with all its settings."""
-    if type(error).__name__ == "MasterNotFoundError":  # redis-py has two classes of that name
+    if _is_of_sentinels(error):
         away = len(re.findall(r" - [^,]*(?:Connection|Timeout)Error", str(error)))
         if away > where.count(","):  # all that the URL names
             return "no sentinel answers"
-        return "no sentinel there knows a master of that name"
+        return NO_MASTER
     reason = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", str(error)).rstrip(".")
     return reason[:1].lower() + reason[1:]
 
 
-def _tls_hint(where: str) -> str:
-    return ", and that it speaks TLS there: use redis:// if it does not" * (
-        where.startswith("rediss")
+def _is_of_sentinels(error: BaseException) -> bool:
+    """Whether no sentinel led to a server. redis-py has two classes of that name."""
+    return type(error).__name__ == "MasterNotFoundError"
+
+
+def _tls_hint(where: str, error: BaseException) -> str:
+    if not where.startswith("rediss"):
+        wants_tls = "reset by peer" in _whole(error) or "closed by server" in _whole(error)
+        return ". If it speaks TLS there, use rediss://" * wants_tls
+    hint = ", and that it speaks TLS there: use redis:// if it does not"
+    return hint + ". This machine must trust its certificate (ssl_ca_certs)" * _is_of_sentinels(
+        error
     )
 
 
