@@ -22,13 +22,14 @@ from skitter.engine.departures import TooEarly
 from skitter.engine.proxies.bandit import Exit
 from skitter.engine.proxies.choosing import Ledger, Routes
 from skitter.engine.proxies.routed import RoutedFetcher, RoutedRenderer, open_routes
+from skitter.engine.proxies.table import route_rows
 from skitter.engine.pulse import cancel_all
 from skitter.errors import AddressRefused, NoRoute, ProxyFault
 from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
 from skitter.fetch.browser.render import Render
 from skitter.fetch.http.guard import Resolver
-from skitter.frontier.jobs import create_job
-from skitter.frontier.sites.sessions import FleetRoutes
+from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.sites.sessions import FleetRoutes, purse_of
 from skitter.frontier.transport.connection import connect
 from skitter.frontier.workers import read_log
 from skitter.model import Request, Response, State
@@ -390,14 +391,17 @@ async def stop_when_paused(frontier, worker) -> None:
     [
         {"budget_requests": 37},
         {"price_per_request": 0.01, "budget": 0.37},
+        {"price_per_request": 0.01, "max_money": 0.37},
     ],
-    ids=["requests", "money"],
+    ids=["requests", "money", "money of the job"],
 )
 async def test_a_budget_is_exact_with_four_workers_and_then_the_crawl_pauses(
     server, server_url, job, town, budget
 ):
     proxy = await town.add("paid")
-    frontier = await create_job(server, job, options=rude())
+    max_money, budget = budget.get("max_money"), budget | {}
+    budget.pop("max_money", None)
+    frontier = await create_job(server, job, options=rude(max_money=max_money))
     town.site.pages = Everything(reply(PAGE, "content-type: text/html"))
     await frontier.add([Request(url=town.url(path=f"/{n}")) for n in range(100)])
     config = WorkerConfig(
@@ -412,7 +416,11 @@ async def test_a_budget_is_exact_with_four_workers_and_then_the_crawl_pauses(
     assert (stats.done, stats.pending + stats.leased, stats.dead) == (37, 63, 0)
     assert stats.state is State.PAUSED
     lines = [line.text for line in await read_log(frontier)]
-    assert any("is spent: the crawl is paused" in line for line in lines)
+    assert any("the crawl is paused" in line for line in lines)
+    assert (await town.counts("paid"))["money"] in (0, 370_000)
+    assert not [row for row in await route_rows(server) if job in row.proxy.split()]
+    await purge_job(frontier)
+    assert purse_of(job) not in (await FleetRoutes.on(server).settle()).routes
 
 
 async def test_a_budget_of_bytes_is_never_exceeded(server, server_url, job, town):

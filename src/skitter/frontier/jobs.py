@@ -26,6 +26,7 @@ from skitter.frontier.control import (
     replaced,
 )
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.sites.sessions import FleetRoutes
 from skitter.frontier.totals import has_options, options_of
 from skitter.frontier.transport.endpoints import client_name
 from skitter.frontier.transport.keys import JOBS, ShardKeys, feed_key
@@ -190,6 +191,7 @@ async def purge_job(
         async for keys in scan_keys(shard):
             if batch := [key for key in keys if key != control]:
                 removed += await server.command("UNLINK", *batch)
+    await FleetRoutes.on(server).empty_purse(frontier.job)
     if meanwhile:
         await meanwhile()
     await server.command("HDEL", JOBS, frontier.job)

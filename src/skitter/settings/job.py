@@ -128,6 +128,14 @@ class Limits(Table):
         "Maximum pages per day, from 00:00 UTC; then the crawl waits for the next day.",
         flag="--max-pages-per-day",
     )
+    max_money: float | None = option(
+        None,
+        "Money that the crawl may spend on proxies; then it is paused.",
+        low=0,
+        high=1e9,
+        flag="--max-money",
+        in_lua=False,
+    )
     max_pages_per_host: int | None = _limit("Maximum pages per host.", host="max_pages")
     max_depth: int | None = _limit(
         "Maximum number of links from a start URL.", low=0, flag="--max-depth --depth"

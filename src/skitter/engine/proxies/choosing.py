@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Final, Self
 
@@ -18,7 +18,14 @@ from skitter.engine.proxies.bandit import GB, MILLIONTHS, Aims, Arms, Price, cho
 from skitter.engine.pulse import cancel_all
 from skitter.errors import NoRoute, SkitterError
 from skitter.fetch.http.guard import authority_of
-from skitter.frontier.sites.sessions import FREE, NO_LIMIT, Cost, RouteLimits, Settled
+from skitter.frontier.sites.sessions import (
+    FREE,
+    NO_LIMIT,
+    Cost,
+    RouteLimits,
+    Settled,
+    purse_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -176,6 +183,7 @@ class RoutedRequest:
     domain: str
     place: str = ""  # empty: the route has no limits
     reserved: Cost = FREE
+    purse: Settled | None = None  # what is set aside of the job's money
     has_left: bool = False
     started_at: float = field(default_factory=time.monotonic)
 
@@ -191,6 +199,14 @@ class RoutedRequest:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """What a job may spend, by whichever routes. The fleet counts it as a route's budget."""
+
+    job: str
+    limit: Callable[[], float | None]  # now; None: as much as the routes may
+
+
 @dataclass(slots=True)
 class Routes:
     """Chooses the route of a request, per registrable domain."""
@@ -199,7 +215,8 @@ class Routes:
     ledger: Ledger
     options: RouteOptions
     fetch: FetchOptions
-    on_spent: Callable[[str], Awaitable[None]] | None = None  # called when no route has budget left
+    on_spent: Callable[[str], Awaitable[None]] | None = None  # called when no budget is left
+    purse: Purse | None = None
     chance: Random = field(default_factory=Random)
     _spent: set[str] = field(default_factory=set)
 
@@ -238,25 +255,64 @@ class Routes:
             good = self.is_usable(wanted) and self.exits[wanted].route.leaves_from(request.country)
             name = wanted if good else await self.choose(request.url, country=request.country)
             trip = RoutedRequest(self.exits[name], domain_of(request.url))
-            if not trip.exit.route.is_limited or await self._take_place(trip):
-                trip.started_at = time.monotonic()
-                return trip
+            await self._open_purse(trip)
+            try:
+                if not trip.exit.route.is_limited or await self._take_place(trip):
+                    trip.started_at = time.monotonic()
+                    return trip
+            except BaseException:
+                self._close_purse(trip, FREE)
+                raise
+            self._close_purse(trip, FREE)
+
+    async def _open_purse(self, trip: RoutedRequest) -> None:
+        """Set aside what the request may cost. Raises TooEarly if the job has no money left."""
+        most = trip.exit.price(bytes=self._largest)
+        if not most or self.purse is None or (limit := self.purse.limit()) is None:
+            return
+        limits, name = RouteLimits(money=int(limit * MILLIONTHS)), purse_of(self.purse.job)
+        reserve, place = Cost(0, most), secrets.token_hex(8)
+        if await self._take(place, name, limits, reserve, trip.exit.route):
+            trip.purse = Settled(
+                place=place, route=name, domain=trip.domain, verdict="unused", reserved=reserve
+            )
+            return
+        if self.on_spent:
+            await self.on_spent(f"the money of {self.purse.job} is spent (max_money={limit:g})")
+        raise TooEarly
+
+    def _close_purse(self, trip: RoutedRequest, cost: Cost) -> None:
+        if trip.purse:
+            self.ledger.add(replace(trip.purse, cost=Cost(0, cost.money)))
+
+    @property
+    def _largest(self) -> int:
+        """Bytes of the largest response."""
+        return self.fetch.max_body_bytes + self.fetch.max_header_bytes
 
     async def _take_place(self, trip: RoutedRequest) -> bool:
         """False: the budget is spent."""
-        route, place, give_up_at = trip.exit.route, secrets.token_hex(8), time.monotonic()
-        size = self.fetch.max_body_bytes + self.fetch.max_header_bytes if route.has_budget else 0
+        route, place = trip.exit.route, secrets.token_hex(8)
+        size = self._largest if route.has_budget else 0
         reserve = Cost(size, trip.exit.price(bytes=size))
+        if not await self._take(place, route.name, limits_of(route), reserve, route):
+            self._note_spent(route)
+            return False
+        trip.place, trip.reserved = place, reserve
+        return True
+
+    async def _take(
+        self, place: str, name: str, limits: RouteLimits, reserve: Cost, route: Route
+    ) -> bool:
+        """False: the budget is spent. Raises TooEarly if others hold what is left."""
         ttl_s = 2 * (route.timeout_s or self.fetch.total_timeout_s)
-        fleet, limits = self.ledger.fleet, limits_of(route)
-        while wait_ms := await fleet.take(place, route.name, limits, reserve, ttl_s=ttl_s):
+        fleet, give_up_at = self.ledger.fleet, time.monotonic()
+        while wait_ms := await fleet.take(place, name, limits, reserve, ttl_s=ttl_s):
             if wait_ms < 0:
-                self._note_spent(route)
                 return False
             if time.monotonic() - give_up_at > PATIENCE_S:
                 raise TooEarly
             await asyncio.sleep(wait_ms / 1000)
-        trip.place, trip.reserved = place, reserve
         return True
 
     def _note_spent(self, route: Route) -> None:
@@ -266,6 +322,7 @@ class Routes:
 
     def end(self, trip: RoutedRequest, verdict: RouteVerdict, cost: Cost) -> None:
         self.ledger.add(trip.settled(verdict, cost))
+        self._close_purse(trip, cost if trip.has_left else FREE)
 
 
 def domain_of(url: str) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from skitter.engine.proxies.bandit import Exit
-from skitter.engine.proxies.choosing import Ledger, Routes
+from skitter.engine.proxies.choosing import Ledger, Purse, Routes
 from skitter.engine.verdict import blocker_of
 from skitter.errors import AddressRefused, ConnectFailed, FetchError, ProxyFault, ResponseTooLarge
 from skitter.fetch.http.fetcher import HttpFetcher
@@ -47,6 +47,7 @@ API_FAULTS: Final = {401: "rejects our key", 403: "refuses our plan", 429: "has 
 #: on every route: so it counts against the route at this domain.
 GATEWAY_ERRORS: Final = frozenset({502, 504})
 SAY_EVERY_S: Final = 10.0
+RAISE: Final = "Raise it, restart the workers if it is a proxy's, and `skitter resume` it."
 BILLED: Final = frozenset({200, 404})
 
 
@@ -178,10 +179,11 @@ async def open_routed(
         await set_state(frontier, State.PAUSED)
         if not said or time.monotonic() - said[-1] > SAY_EVERY_S:  # each page in flight comes here
             said.append(time.monotonic())
-            log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
+            log("error", f"{why}: the crawl is paused. {RAISE}")
 
     async with open_routes(frontier.server, config, log) as (routes, api):
-        yield RoutedFetcher(inner, replace(routes, on_spent=pause), guard, api)
+        purse = Purse(frontier.job, lambda: frontier.options.limits.max_money)
+        yield RoutedFetcher(inner, replace(routes, on_spent=pause, purse=purse), guard, api)
 
 
 @asynccontextmanager

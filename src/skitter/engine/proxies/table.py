@@ -12,7 +12,7 @@ from skitter.engine.departures import TooEarly
 from skitter.engine.proxies.bandit import MILLIONTHS, NEARLY, Arm, Arms
 from skitter.engine.proxies.routed import RoutedFetcher, cost_of, judge, judge_failure
 from skitter.errors import FetchError
-from skitter.frontier.sites.sessions import FleetRoutes
+from skitter.frontier.sites.sessions import FleetRoutes, is_purse
 from skitter.model import Request
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def route_rows(server: Server, domain: str | None = None) -> list[RouteRow
     fleet = FleetRoutes.on(server)
     known = await fleet.settle()
     totals = {} if domain else known.routes
-    rows = [_row(ALL, name, counts) for name, counts in sorted(totals.items())]
+    rows = [_row(ALL, name, totals[name]) for name in sorted(totals) if not is_purse(name)]
     for name in [domain] if domain else await fleet.domains():
         packed = (await fleet.settle(domain=name)).domains.get(name, b"")
         rows += [_of_domain(name, route, arm) for route, arm in sorted(_arms(packed).items())]

@@ -209,6 +209,9 @@ class Cost(NamedTuple):
 
 
 FREE = Cost()
+_PURSE = "job "
+#: What take_routes.lua notes of a route.
+_TAKEN = ("sent", "bytes", "money")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +239,15 @@ class Known:
     now_ms: int
     routes: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: sent, money, ...
     domains: dict[str, bytes] = field(default_factory=dict)  # by domain: msgpack of Arms
+
+
+def purse_of(job: str) -> str:
+    """The name of a route that stands for the money of a job. No real one has a space in it."""
+    return f"{_PURSE}{job}"
+
+
+def is_purse(route: str) -> bool:
+    return route.startswith(_PURSE)
 
 
 @dataclass(slots=True)
@@ -277,6 +289,12 @@ class FleetRoutes:
             known = map(keys.name_of, batch)
             found |= {one[1] or "" for one in known if one and one[0] == "arms"}
         return sorted(found)
+
+    async def empty_purse(self, job: str) -> None:
+        """Forget what the job has spent."""
+        name = purse_of(job)
+        await self.shard.command("HDEL", "routes", *(f"{name}:{one}" for one in _TAKEN))
+        await self.shard.server.command("UNLINK", self.shard.keys.key("flights", name))
 
     async def forget(self, routes: Iterable[str] = ()) -> None:
         """Forget what these routes have spent; without names, all that was spent and learned."""
