@@ -26,6 +26,7 @@ const FIGURES = [
     ["hosts", "Hosts"],
     ["cached", "Pages from the archive"],
     ["skipped", "Pages skipped"],
+    ["today", "Today, of a limit"],
     ["shelved", "Shelved"],
     ["trapped", "Held as traps"],
     ["unhandled", "Held: no worker has the handler"],
