@@ -25,6 +25,8 @@ from skitter.settings import SessionPool
 
 #: Whoever makes HTML of it gets another title.
 HOSTILE = "<img src=x onerror=document.title='hacked'><script>document.title='hacked'</script>"
+#: A number that JavaScript would round.
+UNSAFE = 2**53 + 1
 REASONS = ("404 Not Found", "timeout after 30 s", f"handler failed: {HOSTILE}")
 
 
@@ -35,7 +37,7 @@ async def seed(redis: Server, job: str) -> Frontier:
     await frontier.add([Request(f"http://a.test/{i}?q={HOSTILE}") for i in range(20)])
     leases = (await frontier.lease(15)).leases
     done, dead = leases[:9], leases[9:]
-    item = {"title": HOSTILE, "price": 9.5}
+    item = {"title": HOSTILE, "price": 9.5, "id": UNSAFE}
     await frontier.complete([Completion(lease=one, items=[item]) for one in done])
     for at, lease in enumerate(dead):
         await frontier.bury([Failure(lease=lease, error=REASONS[at % 3])])

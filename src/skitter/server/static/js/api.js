@@ -81,8 +81,14 @@ function headersFor(method, body) {
 async function read(response) {
     if (response.status === 204) return null;
     try {
-        return await response.json();
+        return JSON.parse(await response.text(), exactly);
     } catch {
         return null;
     }
+}
+
+/** Items may have numbers that JavaScript would round, such as ids of 19 digits: they stay as they were written. */
+function exactly(_name, value, { source } = {}) {
+    const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(source);
+    return isRounded ? JSON.rawJSON(source) : value;
 }

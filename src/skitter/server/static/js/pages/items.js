@@ -262,11 +262,12 @@ function columnsOf(rows) {
 }
 
 function isNumeric(rows, name) {
-    return rows.every((row) => row[name] === null || row[name] === undefined || typeof row[name] === "number");
+    return rows.every((row) => row[name] === null || row[name] === undefined || typeof valueOf(row[name]) === "number");
 }
 
+/** What to sort by. */
 function valueOf(value) {
-    return typeof value === "number" ? value : shorten(value);
+    return typeof value === "number" ? value : JSON.isRawJSON?.(value) ? Number(value.rawJSON) : shorten(value);
 }
 
 function shorten(value) {

@@ -83,7 +83,7 @@ const WORST = ["server full", "no workers", "output away", "stuck", "no handler"
 
 /** Jobs in trouble, the worst kind first; then by what they do. */
 function worstFirst(a, b) {
-    return rank(a) - rank(b) || a.job.localeCompare(b.job);
+    return rank(a) - rank(b) || a.job.localeCompare(b.job, undefined, { numeric: true });
 }
 
 function rank({ troubles, state }) {

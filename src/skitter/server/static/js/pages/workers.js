@@ -26,8 +26,12 @@ export class WorkersPage extends Page {
                 value: (row) => Math.round(row.memory_mb),
                 show: ({ memory_mb, is_lost }) => (is_lost ? NONE : `${count(Math.round(memory_mb))} MB`),
             },
-            { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
-            { label: "What it held", kind: "wide", value: (row) => row.note, show: ({ note }) => clamped(note) },
+            {
+                label: "Last seen",
+                kind: "wide",
+                value: (row) => Math.round(row.now - row.at),
+                show: (row) => h("div", {}, heard(row), row.note && clamped(row.note)),
+            },
         ],
     });
     #table = new DataTable({

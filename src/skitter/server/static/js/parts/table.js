@@ -130,7 +130,7 @@ function same(lines, children) {
 function compare(a, b) {
     const [none, other] = [a === null || a === undefined, b === null || b === undefined];
     if (none || other) return Number(none) - Number(other);
-    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+    return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
 /** "100 of 5,000 hosts", and a button for more. */
