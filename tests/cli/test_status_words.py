@@ -1,4 +1,5 @@
-"""The menu has the first lines of all helps; tables are the same without a terminal."""
+"""The menu has the first lines of all helps; tables are the same without a terminal; and status says
+nothing twice."""
 
 from __future__ import annotations
 
@@ -8,6 +9,10 @@ import pytest
 
 from skitter.cli.menu import PANELS, all_commands
 from skitter.cli.show import output
+from skitter.cli.status import more_notes
+from skitter.crawl.watch import Overview
+from skitter.frontier.records.health import OF_NOTES, Trouble
+from skitter.model import State
 
 
 def test_every_command_of_the_menu_is_there_with_the_first_line_of_its_help():
@@ -58,3 +63,17 @@ def test_lines_for_a_file_are_written_as_rich_would(monkeypatch, capsys):
         said.append(capsys.readouterr())
 
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "note"),
+    [
+        ("output away", f"7 items wait {OF_NOTES['output away']}", f"9 items {OF_NOTES['output away']}: x"),
+        ("output away", "the database is away", "loader: the database is away"),
+        ("no handler", f"2 URLs wait: {OF_NOTES['no handler']} 'a'", f"worker: {OF_NOTES['no handler']} 'a': y"),
+    ],
+)  # fmt: skip
+def test_a_note_of_what_is_told_with_its_command_is_not_told_again(kind, says, note):
+    trouble, other = Trouble(kind=kind, says=says), "worker: the disk is full"
+    about = {"job": "j", "state": State.RUNNING, "status": "running", "at": 0.0, "remaining": 0}
+    assert more_notes(Overview(**about, notes=[note, other], troubles=[trouble])) == [other]

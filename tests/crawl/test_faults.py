@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -264,7 +265,7 @@ def test_a_loader_that_stands_still_is_told_with_what_waits_for_it(machine, unti
 
     os.kill(loader, signal.SIGSTOP)  # what is fetched from now on waits for it
 
-    until(lambda: f"items wait for the loader (pid {loader}), which has not answered" in crawl.said)
+    until(lambda: re.search(rf"items wait for a loader, .* \(pid {loader}\) has been", crawl.said))
     os.kill(loader, signal.SIGCONT)
     assert crawl.end() == 0, crawl.said
     assert_complete(machine, machine.shop)

@@ -19,7 +19,7 @@ from skitter.cli.show.output import (
     waiting_for,
 )
 from skitter.crawl.watch import Watcher
-from skitter.frontier.records.health import LATE_S
+from skitter.frontier.records.health import LATE_S, OF_NOTES
 from skitter.frontier.records.outputs import FILLING
 from skitter.frontier.transport.sync import pause, run_sync
 from skitter.model import State
@@ -85,9 +85,14 @@ def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None
         for each in now:
             for trouble in each.troubles:
                 print_progress(f"{each.job}: {trouble.says}: `{trouble.command}`")
-            for note in each.notes:
-                if not any(one.says in note for one in each.troubles):
-                    print_progress(f"{each.job}: {note}")
+            for note in more_notes(each):
+                print_progress(f"{each.job}: {note}")
+
+
+def more_notes(look: Overview) -> list[str]:
+    """Those that say more than its troubles."""
+    told = [(one.says, OF_NOTES.get(one.kind, one.says)) for one in look.troubles]
+    return [note for note in look.notes if not any(words in note for one in told for words in one)]
 
 
 def _status_cells(look: Overview, *, watch: bool) -> list[object]:
@@ -108,10 +113,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield "state", f"{look.status}, {why}" if why else look.status
     for trouble in look.troubles:
         yield "trouble", f"{trouble.says}: `{trouble.command}`"
-    troubles = {one.says for one in look.troubles}
-    for note in look.notes:
-        if not any(says in note for says in troubles):
-            yield "trouble", note
+    for note in more_notes(look):
+        yield "trouble", note
     for name in _COUNTS:
         yield name, f"{getattr(look, name):,}"
     yield "hosts", f"{look.hosts:,}"

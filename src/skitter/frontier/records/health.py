@@ -174,6 +174,13 @@ TroubleKind = Literal[
 ]
 
 
+#: By which a note of the same is known.
+OF_NOTES: Final[dict[TroubleKind, str]] = {
+    "output away": "for a loader, and none is running",
+    "no handler": "no worker has handler",
+}
+
+
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job needs somebody, and the command that helps. The worst comes first."""
 
@@ -213,7 +220,7 @@ def _no_handler(sight: Sight) -> list[Trouble]:
     return [
         Trouble(
             kind="no handler",
-            says=f"{waiting}: no worker has handler {names}",
+            says=f"{waiting}: {OF_NOTES['no handler']} {names}",
             command=f"skitter worker SPIDER --job {stats.job}",
         )
     ]
@@ -269,7 +276,7 @@ def _output_away(sight: Sight) -> Trouble | None:
     waiting = f"{some(sight.stats.items, 'item')} {'waits' if sight.stats.items == 1 else 'wait'}"
     return Trouble(
         kind="output away",
-        says=f"{waiting} for a loader, and none is running",
+        says=f"{waiting} {OF_NOTES['output away']}",
         command=f"skitter load {sight.stats.job} --to {redact(sight.sink)}",
     )
 
@@ -315,9 +322,10 @@ def loader_note(
     last = max(loaders, key=lambda one: one.at)
     pages = "every page is done, and " if stats.crawled else ""
     waiting = f"{some(stats.items, 'item')} {'waits' if stats.items == 1 else 'wait'}"
+    silent = duration(now - last.at)
     return (
-        f"{pages}{waiting} for the loader (pid {last.pid}), which has not "
-        f"answered for {now - last.at:,.0f} s"
+        f"{pages}{waiting} {OF_NOTES['output away']}: that of {last.host} (pid {last.pid}) has been "
+        f"silent for {silent}"
     )
 
 
