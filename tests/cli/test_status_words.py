@@ -1,4 +1,4 @@
-"""The menu has the first lines of all helps; tables are the same without a terminal; and status says
+"""The menu has the first lines of all helps; tables are the same without a terminal; status says
 nothing twice."""
 
 from __future__ import annotations
@@ -65,14 +65,21 @@ def test_lines_for_a_file_are_written_as_rich_would(monkeypatch, capsys):
     assert said[0] == said[1]
 
 
+NO_LOADER, NO_HANDLER = OF_NOTES["output away"], OF_NOTES["no handler"]
+
+
 @pytest.mark.parametrize(
     ("kind", "says", "note"),
     [
-        ("output away", f"7 items wait {OF_NOTES['output away']}", f"9 items {OF_NOTES['output away']}: x"),
+        ("output away", f"7 items wait {NO_LOADER}", f"9 items wait {NO_LOADER}: that of h"),
         ("output away", "the database is away", "loader: the database is away"),
-        ("no handler", f"2 URLs wait: {OF_NOTES['no handler']} 'a'", f"worker: {OF_NOTES['no handler']} 'a': y"),
+        (
+            "no handler",
+            f"2 URLs wait: {NO_HANDLER} 'a'",
+            f"worker: {NO_HANDLER} 'a': its pages wait",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_note_of_what_is_told_with_its_command_is_not_told_again(kind, says, note):
     trouble, other = Trouble(kind=kind, says=says), "worker: the disk is full"
     about = {"job": "j", "state": State.RUNNING, "status": "running", "at": 0.0, "remaining": 0}

@@ -168,7 +168,7 @@ async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, 
         is_lost.set()
 
     monkeypatch.setattr(PatientProtocol, "connection_lost", lost)
-    monkeypatch.setattr(protocol, "LINGER_S", 0.05)
+    monkeypatch.setattr(protocol, "UNREAD_S", 0.05)
     address = web.base_url
     reader, writer = await asyncio.open_connection(address.host, address.port, limit=1000)
     lines = [f"GET /api/events?job={job} HTTP/1.1", "host: localhost"]

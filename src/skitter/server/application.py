@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.routing import Route as Path_
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from skitter.server.route import Route
     from skitter.server.site import Site
 
-SEND_S = 60.0
 STATIC = Path(__file__).parent / "static"
 UNKNOWN_HOST = "this server does not have that name: add it with `skitter serve --allow-host NAME`"
 
@@ -115,32 +112,17 @@ def _wrong_host(scope: Scope) -> str:
 
 
 def _guarded(scope: Scope, send: Send) -> Send:
-    """Adds the headers, and limits the time of long answers."""
+    """Adds the headers."""
     # Files have an ETag: browsers may cache them, but must revalidate.
     is_file = scope["path"].startswith("/static/")
     extra = [*SECURITY, (b"cache-control", b"no-cache") if is_file else NOT_KEPT]
-    is_long = False
 
     async def guarded(message: Message) -> None:
-        nonlocal is_long
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], *extra]
-        is_long = is_long or message.get("more_body", False)
-        if is_long:
-            await _send_in_time(send, message)
-        else:
-            await send(message)
+        await send(message)
 
     return guarded
-
-
-async def _send_in_time(send: Send, message: Message) -> None:
-    """Disconnect a client that stops reading: its answer may keep a database open."""
-    try:
-        async with asyncio.timeout(SEND_S):
-            await send(message)
-    except TimeoutError:
-        raise ClientDisconnect from None
 
 
 @lru_cache(maxsize=256)  # calls repeat the same few names

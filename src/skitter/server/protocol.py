@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+import math
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from starlette.types import Scope
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -18,43 +20,15 @@ HEADERS_S = 10.0
 #: From an answer to the next request.
 IDLE_S = 5.0
 HEADERS_BYTES = 64 * 2**10
-#: Time to send the rest of a refused body (a client that is cut off does not see why), and to read
-#: the rest of an answer before the connection closes.
-LINGER_S = 20.0
-CONTINUE = b"HTTP/1.1 100 "
+#: To send the rest of a refused body: a client that is cut off does not see why.
+BODY_S = 20.0
+#: To read at least some of an answer.
+UNREAD_S = 60.0
 CLOSE = (b"connection", b"close")
 #: Key in a call's state: uvicorn's side of it.
 CYCLE = "skitter.cycle"
 
-
-class HeadWithBody:
-    """A transport that holds back the head of an answer until its body comes: uvicorn would send
-    them as two packets. (ASGI, too, asks servers to wait for the body.)"""
-
-    __slots__ = ("_head", "_is_first", "_protocol", "_transport")
-
-    def __init__(self, protocol: PatientProtocol) -> None:
-        self._protocol, self._transport = protocol, protocol.transport
-        self._head = b""
-        self._is_first = True
-
-    def write(self, data: bytes) -> None:
-        if self._is_first and not data.startswith(CONTINUE):
-            self._head, self._is_first = data, False
-        else:
-            self._transport.write(self._head + data)
-            self._head = b""
-
-    def write_whole(self, data: bytes) -> None:
-        self._is_first = False
-        self._transport.write(data)
-
-    def close(self) -> None:
-        self._transport.write(self._head)
-        self._protocol.hang_up()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
+Timer = Literal["headers", "body", "idle", "unread"]
 
 
 def take_cycle(scope: Scope) -> RequestResponseCycle | None:
@@ -77,7 +51,7 @@ def answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
     cycle.waiting_for_100_continue, cycle.response_started = False, True
     lines = _lines(*cycle.default_headers, *(() if cycle.keep_alive else (CLOSE,)))
     whole = b"%b%bcontent-length: %d\r\n\r\n%b" % (head, lines, len(body), body)
-    cycle.transport.write_whole(whole)  # type: ignore[attr-defined]
+    cycle.transport.write(whole)
     cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:
@@ -98,9 +72,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def __init__(self, *words: Any, **names: Any) -> None:
         super().__init__(*words, **names)
-        self._deadline: asyncio.TimerHandle | None = None
-        self._linger: asyncio.TimerHandle | None = None
-        self._idle: asyncio.TimerHandle | None = None
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._answered_at = 0.0
         self._unread = 0  # bytes of incomplete headers
 
@@ -109,18 +81,16 @@ class PatientProtocol(HttpToolsProtocol):
         self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        self._stop_lingering()
-        if self._idle is not None:
-            self._idle.cancel()
+        for timer in [*self._timers]:
+            self._stop(timer)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is not None and self.cycle.scope is self.scope:  # its headers are complete
-            self._stop_waiting()
+            self._stop("headers")
             return
-        if self._deadline is None:
+        if "headers" not in self._timers:
             self._await_headers()
         self._unread += len(data)
         if self._unread > HEADERS_BYTES and not self.transport.is_closing():
@@ -129,16 +99,17 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         if self.scope["method"] != "HEAD":  # which has no body
-            self.cycle.transport = HeadWithBody(self)  # type: ignore[assignment]
             self.scope["state"][CYCLE] = self.cycle
 
     def on_message_complete(self) -> None:
-        self._stop_lingering()
+        self._stop("body")
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         if self.cycle.response_complete and self.cycle.more_body:
-            self._linger = self.loop.call_later(LINGER_S, self.transport.close)
+            self._start("body", BODY_S, self.transport.close)
+        if self.transport.is_closing():
+            self._await_reader()
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             return
@@ -146,36 +117,45 @@ class PatientProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         self.flow.resume_reading()
         self._answered_at = self.loop.time()
-        if self._idle is None:
-            self._idle = self.loop.call_later(self.idle_s, self._end_idle)
+        if "idle" not in self._timers:
+            self._start("idle", self.idle_s, self._end_idle)
 
     def _end_idle(self) -> None:
         """Hang up if no request has come for a while. One timer serves many requests."""
-        is_busy = self._deadline or self._linger or not self.cycle.response_complete
+        is_busy = {"headers", "body"} & self._timers.keys() or not self.cycle.response_complete
         left_s = self._answered_at + self.idle_s - self.loop.time()
         if left_s > 0 or is_busy:
-            self._idle = self.loop.call_later(left_s if left_s > 0 else self.idle_s, self._end_idle)
+            self._start("idle", left_s if left_s > 0 else self.idle_s, self._end_idle)
         else:
-            self._idle = None
-            self.hang_up()
-
-    def hang_up(self) -> None:
-        """Abort after a while: asyncio keeps a closed connection open until the client reads."""
-        if not self.transport.is_closing():
             self.transport.close()
-            if self.transport.get_write_buffer_size():
-                self.loop.call_later(LINGER_S, self.transport.abort)
+            self._await_reader()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def _await_reader(self, before: float = math.inf) -> None:
+        """Cut off a client that has stopped reading: its answer may keep a database open, and
+        asyncio keeps even a closed connection until all is sent."""
+        left = self.transport.get_write_buffer_size()
+        if left >= before:
+            self.transport.abort()
+        elif left:
+            self._start("unread", UNREAD_S, partial(self._await_reader, left))
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._stop("unread")
 
     def _await_headers(self) -> None:
         self._unread = 0
-        self._deadline = self.loop.call_later(self.headers_s, self.transport.close)
+        self._start("headers", self.headers_s, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _start(self, timer: Timer, seconds: float, end: Callable[[], None]) -> None:
+        self._stop(timer)
+        self._timers[timer] = self.loop.call_later(seconds, end)
 
-    def _stop_lingering(self) -> None:
-        if self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
+    def _stop(self, timer: Timer) -> None:
+        if handle := self._timers.pop(timer, None):
+            handle.cancel()

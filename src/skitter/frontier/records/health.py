@@ -322,11 +322,8 @@ def loader_note(
     last = max(loaders, key=lambda one: one.at)
     pages = "every page is done, and " if stats.crawled else ""
     waiting = f"{some(stats.items, 'item')} {'waits' if stats.items == 1 else 'wait'}"
-    silent = duration(now - last.at)
-    return (
-        f"{pages}{waiting} {OF_NOTES['output away']}: that of {last.host} (pid {last.pid}) has been "
-        f"silent for {silent}"
-    )
+    who, silent = f"that of {last.host} (pid {last.pid})", duration(now - last.at)
+    return f"{pages}{waiting} {OF_NOTES['output away']}: {who} has been silent for {silent}"
 
 
 def day_note(frontier: Frontier, stats: Stats) -> str:

@@ -19,7 +19,7 @@ JOB = "/api/jobs/{job}"
 FORM = ("application/x-www-form-urlencoded",)
 
 ROUTES: tuple[Route, ...] = (
-    # --- URLs; the first row is called most often and bypasses the router
+    # --- URLs; the first row is called most often: routes are tried in this order
     Route(
         "POST",
         f"{JOB}/urls",
