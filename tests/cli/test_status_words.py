@@ -10,9 +10,7 @@ import pytest
 from skitter.cli.menu import PANELS, all_commands
 from skitter.cli.show import output
 from skitter.cli.status import more_notes
-from skitter.crawl.watch import Overview
 from skitter.frontier.records.health import OF_NOTES, Trouble
-from skitter.model import State
 
 
 def test_every_command_of_the_menu_is_there_with_the_first_line_of_its_help():
@@ -81,6 +79,5 @@ NO_LOADER, NO_HANDLER = OF_NOTES["output away"], OF_NOTES["no handler"]
     ],
 )
 def test_a_note_of_what_is_told_with_its_command_is_not_told_again(kind, says, note):
-    trouble, other = Trouble(kind=kind, says=says), "worker: the disk is full"
-    about = {"job": "j", "state": State.RUNNING, "status": "running", "at": 0.0, "remaining": 0}
-    assert more_notes(Overview(**about, notes=[note, other], troubles=[trouble])) == [other]
+    other = "worker: the disk is full"
+    assert more_notes([note, other], [Trouble(kind=kind, says=says)]) == [other]

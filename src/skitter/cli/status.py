@@ -27,9 +27,10 @@ from skitter.observe.report import duration, excluded, kept_pages, some
 from skitter.redact import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from skitter.crawl.watch import Overview
+    from skitter.frontier.records.health import Trouble
     from skitter.frontier.records.outputs import Backlog
     from skitter.frontier.workers import Machine
     from skitter.model import Stats
@@ -85,14 +86,14 @@ def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None
         for each in now:
             for trouble in each.troubles:
                 print_progress(f"{each.job}: {trouble.says}: `{trouble.command}`")
-            for note in more_notes(each):
+            for note in more_notes(each.notes, each.troubles):
                 print_progress(f"{each.job}: {note}")
 
 
-def more_notes(look: Overview) -> list[str]:
-    """Those that say more than its troubles."""
-    told = [(one.says, OF_NOTES.get(one.kind, one.says)) for one in look.troubles]
-    return [note for note in look.notes if not any(words in note for one in told for words in one)]
+def more_notes(notes: Sequence[str], troubles: Sequence[Trouble]) -> list[str]:
+    """Those that say more than the troubles. Pure."""
+    told = [(one.says, OF_NOTES.get(one.kind, one.says)) for one in troubles]
+    return [note for note in notes if not any(words in note for one in told for words in one)]
 
 
 def _status_cells(look: Overview, *, watch: bool) -> list[object]:
@@ -113,7 +114,7 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield "state", f"{look.status}, {why}" if why else look.status
     for trouble in look.troubles:
         yield "trouble", f"{trouble.says}: `{trouble.command}`"
-    for note in more_notes(look):
+    for note in more_notes(look.notes, look.troubles):
         yield "trouble", note
     for name in _COUNTS:
         yield name, f"{getattr(look, name):,}"
