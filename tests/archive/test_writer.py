@@ -170,14 +170,16 @@ def test_a_break_in_a_header_makes_no_second_header(tmp_path):
     assert "x-forged" not in found
 
 
-def foreign(url: str, body: bytes) -> bytes:
-    """A record as other tools write it: the bytes that came, packed and in chunks."""
-    packed = gzip.compress(body)
+def foreign(url: str, body: bytes, *, packs=gzip.compress, chunks=True) -> bytes:
+    """A record as other tools write it: the bytes that came, packed and in chunks; or headers that
+    say so, and the page as it is."""
+    packed = packs(body)
     head = (
         "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n"
         "Transfer-Encoding: chunked\r\n\r\n"
     )
-    block = head.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed) if chunks else packed
+    block = head.encode() + sent
     fields = (
         f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
         "WARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Record-ID: <urn:uuid:1>\r\n"
@@ -198,6 +200,36 @@ def test_files_of_other_tools_are_read_too(tmp_path, name):
     assert kept
     assert archive.read(kept).body == b"<h1>1</h1>"
     assert len(archive) == 3
+
+
+def test_wget_writes_urls_in_angle_brackets(tmp_path):
+    (tmp_path / "wget.warc").write_bytes(foreign(f"<{SITE}/1>", b"<h1>1</h1>"))
+    archive = Archive.open(tmp_path)
+    [kept] = archive.find(f"{SITE}/1")
+    assert archive.read(kept).url == f"{SITE}/1"
+
+
+@pytest.mark.parametrize("packs", [bytes, gzip.compress])
+@pytest.mark.parametrize("chunks", [True, False])
+def test_bodies_are_read_that_are_not_packed_as_their_headers_say(tmp_path, packs, chunks):
+    body = "<h1>Bücher</h1>".encode()
+    (tmp_path / "a.warc").write_bytes(foreign(f"{SITE}/", body, packs=packs, chunks=chunks))
+    archive = Archive.open(tmp_path)
+    [kept] = archive
+    assert archive.read(kept).body == body
+
+
+@pytest.mark.parametrize(
+    ("packs", "whole", "damaged"),
+    [(gzip.compress, b"\x1f\x8b", b"\x1f\x00"), (bytes, b"\r\n0\r\n", b"\r\nz\r\n")],
+)
+def test_what_cannot_be_unpacked_is_no_page(tmp_path, packs, whole, damaged):
+    record = foreign(f"{SITE}/", b"<h1>B</h1>", packs=packs)
+    (tmp_path / "a.warc").write_bytes(record.replace(whole, damaged))
+    archive = Archive.open(tmp_path)
+    [kept] = archive
+    with pytest.raises(FetchError, match="cannot be read"):
+        archive.read(kept)
 
 
 def revisit(url: str, *, day: int, head: str = "", digest: str = "") -> bytes:

@@ -44,7 +44,12 @@ _KINDS: Final = WarcRecordType.response | WarcRecordType.resource | WarcRecordTy
 _MAX_INFO_BYTES: Final = 10**5
 MAX_BODY_BYTES: Final = 2**30  # unpacked; fetch.max_body_mb allows no more
 _AS_IT_CAME: Final = "x-archive-orig-"
+_CHUNK: Final = re.compile(rb"[0-9A-Fa-f]+[^\r\n]*\r\n")
 _BREAK: Final = re.compile("[\r\n\0]+")
+
+
+class TooLong(ValueError):
+    """A body over the limit."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -178,11 +183,36 @@ def read_info(path: Path) -> dict[str, str]:
 
 def read_response(path: Path, offset: int, *, limit: int = MAX_BODY_BYTES) -> Response:
     """The response at a place; of a revisit, without its body."""
+    try:
+        return _read_at(path, offset, limit, "all")
+    except TooLong:
+        raise
+    except (OSError, ValueError):
+        # Some tools keep bodies unpacked, and the headers as they came.
+        for unpacks in ("content", "transfer", "none"):
+            with suppress(OSError, ValueError):
+                found = _read_at(path, offset, limit, unpacks)
+                is_packed = unpacks != "content" and not _is_text(found.body)
+                is_chunked = unpacks != "transfer" and _CHUNK.match(found.body)
+                if not (is_packed or is_chunked):
+                    return found
+        raise
+
+
+def _read_at(path: Path, offset: int, limit: int, unpacks: str) -> Response:
     with path.open("rb") as file:
         file.seek(offset)
-        for warc in ArchiveIterator(file, auto_decode="all"):
+        for warc in ArchiveIterator(file, auto_decode=unpacks):
             return _response(warc, limit)
     raise EOFError(f"{path} ends before {offset}")
+
+
+def _is_text(body: bytes) -> bool:
+    """What is still packed is none."""
+    try:
+        return "\0" not in body.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def lengths(path: Path, end: int) -> dict[int, tuple[int, str]]:
@@ -204,9 +234,14 @@ def scan(path: Path) -> Iterator[tuple[Kept, bool]]:
     """All responses of a file that another tool wrote, and whether each has its body elsewhere."""
     with path.open("rb") as file:
         for warc in ArchiveIterator(file, record_types=_KINDS):
-            url = warc.headers.get("WARC-Target-URI") or ""
+            url = _target_of(warc)
             if url.startswith(("http://", "https://")):
                 yield _found(warc, url, path.name), warc.record_type == WarcRecordType.revisit
+
+
+def _target_of(warc: Any) -> str:
+    """Wget writes <https://...>, as the grammar of WARC 1.0 has it."""
+    return (warc.headers.get("WARC-Target-URI") or "").removeprefix("<").removesuffix(">")
 
 
 def _found(warc: Any, url: str, file: str) -> Kept:
@@ -261,9 +296,9 @@ def _response(warc: Any, limit: int) -> Response:
     headers = [(_text(name).lower(), _text(value or b"")) for name, value in found]
     body = bytes(warc.reader.read(limit + 1))
     if len(body) > limit:
-        raise ValueError(f"its body is over {limit:,} bytes")
+        raise TooLong(f"its body is over {limit:,} bytes")
     return Response(
-        url=warc.headers.get("WARC-Target-URI", ""),
+        url=_target_of(warc),
         status=int(status),
         headers=tuple(
             (name.removeprefix(_AS_IT_CAME), value)
