@@ -9,7 +9,7 @@ from skitter.archive.index import Archive
 from skitter.archive.record import Record
 from skitter.archive.writer import ArchiveWriter
 from skitter.engine.delivery import Delivery
-from skitter.engine.keeping import Archived, settle
+from skitter.engine.keeping import Archived, settle, unlisted
 from skitter.engine.outbox import RequestMemory
 from skitter.engine.visit import Completed
 from skitter.frontier.records.archived import unwritten
@@ -54,11 +54,13 @@ async def test_lines_that_could_not_be_written_are_written_later(frontier, tmp_p
     folder, again.writer.folder = again.writer.folder, tmp_path / "away"
     await again.send(frontier)
     again.writer.folder = folder
+    assert await unlisted(frontier, folder) == 1
     assert urls(tmp_path) == {"https://a.test/"}
 
     await again.send(frontier)
 
     assert urls(tmp_path) == {"https://a.test/", "https://a.test/2"}
+    assert await unlisted(frontier, folder) == 0
     assert await unwritten(frontier) == {0: []}
 
 

@@ -210,8 +210,8 @@ async def run_plan(plan: Plan, *, yes: bool = True, observer: Observer | None = 
         )
         if out_of_time and not result.over:
             result = structs_replace(result, max_time_s=plan.max_time_s)
-        if trouble := await crawl.copy_kept():
-            print_error(f"{trouble.rstrip('.')}. Once it is there: skitter archive push")
+        async for trouble in crawl.put_away():
+            print_error(trouble)
         report = report_of(result, *await write_outputs(crawl, write_file), max_dead=plan.max_dead)
         if observer:
             observer.ended(report)

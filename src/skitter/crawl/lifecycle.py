@@ -121,15 +121,22 @@ class Crawl:
             shape_budget=limits.shape_budget,
         )
 
-    async def copy_kept(self) -> str:
-        """Copy what killed workers have left, if kept pages are copied. Why not; empty: it is."""
+    async def put_away(self) -> AsyncIterator[str]:
+        """Copy what killed workers have left of an archive. What cannot be done now."""
         archive = self.plan.worker.archive
-        if not (archive.keep and archive.store):
-            return ""
+        if not archive.keep:
+            return
         from skitter.archive.store import Store  # an extra
-        from skitter.engine.keeping import copy_out
+        from skitter.engine.keeping import copy_out, settle, unlisted
 
-        return await copy_out(Store(archive.store), archive.folder)
+        if not await settle(self.frontier, archive.folder):
+            left = await unlisted(self.frontier, archive.folder)
+            yield (
+                f"the index in {archive.folder} cannot be written, so it lacks "
+                f"{some(left, 'page')}: a later run adds them once there is space"
+            )
+        if archive.store and (why := await copy_out(Store(archive.store), archive.folder)):
+            yield f"{why.rstrip('.')}. Once it is there: skitter archive push"
 
     def _is_empty(self, stats: Stats, yields: Yields) -> bool:
         """Whether pages were handled, in this run or before, none is left, and the job has no item

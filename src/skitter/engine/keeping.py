@@ -110,11 +110,19 @@ class Archived:
 
 async def settle(frontier: Frontier, folder: Path) -> bool:
     """Write the lines of workers that could not, if their files are here. False: nor can we."""
+    return await _write(frontier, folder, await _of_here(frontier, folder))
+
+
+async def unlisted(frontier: Frontier, folder: Path) -> int:
+    """Pages that are kept here, and in no index yet."""
+    return sum(map(len, (await _of_here(frontier, folder)).values()))
+
+
+async def _of_here(frontier: Frontier, folder: Path) -> dict[int, list[str]]:
     found = await unwritten(frontier)
-    here = {
+    return {
         shard: [line for line in lines if is_here(folder, line)] for shard, lines in found.items()
     }
-    return await _write(frontier, folder, here)
 
 
 async def copy_out(store: Store, folder: Path) -> str:

@@ -424,6 +424,11 @@ def redo(
     name = plan.job if plan else job or target
     did, options = on_job(config.server, name, mark)
     print_progress(_marked(did, name))
+    if handler and not plan:
+        print_progress(
+            "Without the pages of the spider's default handler, whose requests do not name it: "
+            f"`skitter redo SPIDER.py --handler {handler}` knows them."
+        )
     if plan is None:
         emit_json(did) if as_json else say(f"{name}: {some(did.pages, 'page')} pending again.")
     if plan and did.pages:  # without the flags of its run: it keeps its limits and its revisits
