@@ -311,6 +311,16 @@ def test_a_countdown_is_waited_for_and_priority_goes_to_the_frontier(busy):
         (lambda s: s.scrape.delay(5), BadOption, "text"),
         (lambda s: s.scrape.delay("http://a.test/", spider="nope.py"), SpiderError, "nope.py"),
         (lambda s: s.scrape.delay("http://a.test/", colour="red"), UsageError, "colour"),
+        (
+            lambda s: s.scrape.delay("http://a.test/", priorty=1),
+            UsageError,
+            "did you mean priority",
+        ),
+        (
+            lambda s: s.scrape.delay("http://a.test/", countdown=2),
+            UsageError,
+            r"call \.apply_async\(\(\.\.\.\), countdown=\.\.\.\) instead of \.delay",
+        ),
         (lambda s: s.scrape.delay("http://a.test/", headers={"a": object()}), UsageError, "str"),
         (lambda s: s.scrape.apply_async(("http://a.test/",), priority=5000), BadOption, "5000"),
         (lambda s: s.scrape("http://a.test/"), UsageError, r"\.delay"),

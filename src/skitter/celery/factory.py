@@ -162,8 +162,9 @@ def check_pool(pool: Any) -> None:
     for other in ("gevent", "eventlet"):
         if other in name:
             raise UsageError(
-                f"a {other} pool cannot fetch pages, which takes an event loop of its own: remove "
-                "`-P` or use `-P threads`. To keep this pool for your own tasks, give ours a queue "
+                f"pages cannot be fetched by a pool of {other}, as that takes an event loop of its "
+                "own: remove `-P` or use `-P threads`. To keep the pool for your own tasks, give "
+                "ours a queue "
                 '(`register(app, CelerySettings(queues=Queues(http="crawl", browser="crawl")))`) '
                 "and a worker (`celery -A ... worker -Q crawl -P threads`)."
             )

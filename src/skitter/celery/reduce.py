@@ -18,9 +18,9 @@ import msgspec
 from celery.canvas import maybe_signature
 from kombu.exceptions import EncodeError
 
-from skitter.celery.broker import send_told, tell
+from skitter.celery.broker import send_told
 from skitter.celery.jobs import JobSpec, read_spec, unregister_if_over, unregister_job
-from skitter.celery.results import event_of, store_outcome, to_json
+from skitter.celery.results import store_outcome, tell_end, to_json
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.dead import unfetched
 from skitter.frontier.items import read_items
@@ -71,8 +71,7 @@ def finish(runtime: Runtime, job: str) -> None:
         return
     outcome = ReducerFailed(reduced.error) if reduced.error else reduced.value
     task = spec.context or {}
-    kind, fields = event_of(task, store_outcome(runtime.app, task, outcome))
-    tell(runtime, kind, task.get("id", ""), **fields)
+    tell_end(runtime, task, store_outcome(runtime.app, task, outcome))
     send_told(runtime)
     runtime.run(_purge(frontier))
 

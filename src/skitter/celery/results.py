@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from celery.app.task import Context
+from celery.app.task import Context, Task
 from celery.canvas import maybe_signature
 from celery.exceptions import TaskRevokedError
 from celery.states import FAILURE, READY_STATES, SUCCESS
@@ -182,9 +182,7 @@ def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) 
         if has_callbacks(content):
             outcome = ScrapeFailed(f"its callbacks are not signed with the shared secret: {HOW}.")
         content = {name: content[name] for name in HARMLESS if name in content}
-    ended = store_outcome(runtime.app, content, outcome)
-    kind, fields = event_of(content, ended)
-    tell(runtime, kind, content["id"], **fields)
+    tell_end(runtime, content, store_outcome(runtime.app, content, outcome))
 
 
 def store_together(runtime: Runtime, job: str, ended: list[Ended]) -> list[Ended]:
@@ -212,8 +210,7 @@ def store_together(runtime: Runtime, job: str, ended: list[Ended]) -> list[Ended
     except Exception as error:
         raise SinkAway(f"Celery's result backend does not answer ({error})") from error
     for task, value in told:
-        kind, fields = event_of(task, value)
-        tell(runtime, kind, task["id"], **fields)
+        tell_end(runtime, task, value)
     return others
 
 
@@ -260,7 +257,14 @@ def mark_queued(runtime: Runtime, task: dict[str, Any], facts: dict[str, Any]) -
     return True
 
 
-def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
+def tell_end(runtime: Runtime, task: dict[str, Any], outcome: Any) -> None:
+    """Note how a task has ended, if somebody wants to know: a long value takes time to spell."""
+    if runtime.sends_events:
+        kind, fields = _event_of(task, outcome)
+        tell(runtime, kind, task.get("id", ""), **fields)
+
+
+def _event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
     """What Celery says of a task that ended so."""
     if isinstance(outcome, TaskRevokedError):
         expired = str(outcome) == "expired"
@@ -269,7 +273,8 @@ def event_of(task: dict[str, Any], outcome: Any) -> tuple[str, dict[str, Any]]:
         return "task-failed", {"exception": repr(outcome), "traceback": None}
     since = task.get("since")
     runtime_s = max(0.0, time.time() - since) if isinstance(since, float) else 0.0
-    return "task-succeeded", {"result": saferepr(outcome), "runtime": runtime_s}
+    result = saferepr(outcome, Task.resultrepr_maxsize)
+    return "task-succeeded", {"result": result, "runtime": runtime_s}
 
 
 def _is_queued(app: Any, job: str, id: str) -> bool:

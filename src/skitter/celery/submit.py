@@ -36,7 +36,7 @@ from skitter.celery.revoke import limits_of
 from skitter.celery.scheduling import schedule, schedule_on, send_first_pump
 from skitter.celery.security import check_out, is_signed
 from skitter.engine.assembly import has_plain_pages
-from skitter.errors import BadOption, JobMissing, UsageError
+from skitter.errors import BadOption, JobMissing, UsageError, did_you_mean
 from skitter.frontier.feed import feed
 from skitter.frontier.jobs import create_job
 from skitter.frontier.records.drivers import reset_callback
@@ -76,6 +76,11 @@ CONTEXT = (
     "id", "task", "args", "kwargs", "chord", "group", "group_index", "callbacks", "errbacks",
     "chain", "root_id", "parent_id", "reply_to", "correlation_id", "ignore_result",
 )  # fmt: skip
+#: Options of `apply_async` that are easily given to `delay`.
+CELERYS = frozenset({
+    "countdown", "eta", "expires", "time_limit", "soft_time_limit", "queue", "routing_key",
+    "task_id", "link", "link_error", "ignore_result", "retry", "retry_policy",
+})  # fmt: skip
 logger = logging.getLogger(__name__)
 #: Checks by option name, beyond its type. None is not checked.
 CHECKS: dict[str, Callable[[Any], object]] = {
@@ -102,6 +107,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @classmethod
     def read(cls, given: dict[str, Any]) -> Self:
         """Raises UsageError, naming the option. Loads nothing."""
+        if strange := min(given.keys() - set(cls.__struct_fields__), default=""):
+            raise UsageError(f"a task has no option {strange!r}: {_instead_of(strange, cls)}")
         try:
             return msgspec.convert(given, cls)
         except msgspec.ValidationError as error:
@@ -113,6 +120,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             value = getattr(self, name, None)
             if value is not None:
                 check(value)
+
+
+def _instead_of(name: str, kind: type[Options]) -> str:
+    if name in CELERYS:
+        return f"it is Celery's, so call .apply_async((...), {name}=...) instead of .delay(...)."
+    known = kind.__struct_fields__
+    return did_you_mean(name, known) or f"it has {', '.join(sorted(known))}."
 
 
 class ScrapeOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
