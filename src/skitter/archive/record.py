@@ -13,7 +13,7 @@ from http import HTTPStatus
 from importlib import import_module
 from importlib.util import find_spec
 from os import urandom
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -44,6 +44,8 @@ _KINDS: Final = WarcRecordType.response | WarcRecordType.resource | WarcRecordTy
 _MAX_INFO_BYTES: Final = 10**5
 MAX_BODY_BYTES: Final = 2**30  # unpacked; fetch.max_body_mb allows no more
 _AS_IT_CAME: Final = "x-archive-orig-"
+Unpacks = Literal["all", "content", "transfer", "none"]
+_LESS: Final[tuple[Unpacks, ...]] = ("content", "transfer", "none")
 _CHUNK: Final = re.compile(rb"[0-9A-Fa-f]+[^\r\n]*\r\n")
 _BREAK: Final = re.compile("[\r\n\0]+")
 
@@ -189,7 +191,7 @@ def read_response(path: Path, offset: int, *, limit: int = MAX_BODY_BYTES) -> Re
         raise
     except (OSError, ValueError):
         # Some tools keep bodies unpacked, and the headers as they came.
-        for unpacks in ("content", "transfer", "none"):
+        for unpacks in _LESS:
             with suppress(OSError, ValueError):
                 found = _read_at(path, offset, limit, unpacks)
                 is_packed = unpacks != "content" and not _is_text(found.body)
@@ -199,7 +201,7 @@ def read_response(path: Path, offset: int, *, limit: int = MAX_BODY_BYTES) -> Re
         raise
 
 
-def _read_at(path: Path, offset: int, limit: int, unpacks: str) -> Response:
+def _read_at(path: Path, offset: int, limit: int, unpacks: Unpacks) -> Response:
     with path.open("rb") as file:
         file.seek(offset)
         for warc in ArchiveIterator(file, auto_decode=unpacks):
