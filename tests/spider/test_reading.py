@@ -83,6 +83,14 @@ def test_the_main_text_keeps_its_parts_apart():
     assert not any(word in text for word in ("Novels", "cookies", "Imprint"))
 
 
+@pytest.mark.parametrize("tag", ['section id="menus"', 'div class="section" id="menus"'])
+def test_a_chapter_on_menus_is_no_menu(tag: str):
+    page = Page.of(f"""<main><h1>Windows</h1><p>{"A long chapter. " * 20}</p>
+        <{tag}><h2><span id="menus">Menus</span></h2><p>They open downwards.</p></main>""")
+
+    assert page.main_text.endswith("Menus\n\nThey open downwards.")
+
+
 def test_its_data_are_plain_dicts():
     page = Page.of(ARTICLE, url=URL)
 

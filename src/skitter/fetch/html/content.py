@@ -31,20 +31,28 @@ _AROUND: Final = (
 )
 #: Around the content, by the words of their class or id.
 _NAMES: Final = re.compile(
-    r"(?:^|[\s_-])(?:cookies?|consent|gdpr|nav|navbar|navigation|menus?|breadcrumbs?|sidebar|"
-    r"site-?header|site-?footer|page-?footer|footer|masthead|topbar|skip-?(?:link|nav|to-content)|"
-    r"share|sharing|social|newsletter|subscribe|signup|related|recommended|recommendations|"
-    r"adverts?|advertisement|ads?|promo|sponsored|pagination|pager|headerlink|toolbar|"
-    r"popup|modal|overlay|announcement|copyright|sphinxsidebar|bottomnav|topnav|navheader|"
-    r"navfooter|mw-jump-link|editsection)(?:$|[\s_-])",
+    r"(?:^|[\s_-])(?:cookies?|consent|gdpr|onetrust|"
+    r"nav-?(?:bar|cell|header|footer)?|(?:top|bottom)nav|navigation|navbox|menus?|breadcrumbs?|"
+    r"crumbs?|pankuzu|topicpath|top-?bar|toolbar|sidebar|sphinxsidebar|side|jumpbox|"
+    r"site-?(?:header|footer|notice|sub)|page-?footer|footer|masthead|colophon|copyright|"
+    r"skip-?(?:link|nav|to-content)|mw-jump-link|editsection|headerlink|hash-?link|catlinks|"
+    r"share|sharing|shared-counts|social|sns|newsletter|subscribe|signup|"
+    r"related|recommended|recommend|recommendations|similar|merch|upsells?|kanren|read-?more|more-on|"
+    r"adverts?|advertisement|ads?|promo|sponsored|taboola|outbrain|popup|modal|overlay|announcement|"
+    r"pagination|pager|prev-?next|"
+    r"byline|(?:entry|post|article|page|product)_?-?(?:meta|date|dates|info)|post-?profile|user-?info|"
+    r"(?:action|button)s?-?bar|actions|btn|button|post-menu|vote-?(?:cell|count)?s?|votes|"
+    r"comments|comment-(?:list|form|box)|respond|feedback)(?:$|[\s_-])",
     re.IGNORECASE,
 )
 _BLOCKS: Final = (
-    "div section aside ul ol header footer p form table details".split()  # noqa: SIM905
+    "div section aside ul ol dl header footer p form table details".split()  # noqa: SIM905
 )
 _NAMED: Final = ",".join(
-    f"{tag}[{name}]" for tag in (*_BLOCKS, "span", "a") for name in ("class", "id")
+    [f"{tag}[class]" for tag in (*_BLOCKS, "span", "a")] + [f"{tag}[id]" for tag in _BLOCKS]
 )
+#: Its id is that of its heading: a chapter on menus is no menu.
+_CHAPTER: Final = re.compile(r"(?:^|\s)(?:section|sect\d?|level\d|chapter|refsect\d)(?:$|\s)", re.I)
 #: Notes in the text are marked up as asides, too.
 _NOTE: Final = re.compile(r"note|admonition|callout|warning|tip|caution|important|infobox", re.I)
 _MAINS: Final = 'main,[role="main" i]'
@@ -121,14 +129,23 @@ def _main(document: Any) -> Any:
 
 def _marked(root: Any, whole: int) -> Any:
     """What the page itself marks as its main part."""
-    for selector in (_MAINS, "article"):
-        found = root.select(selector)
-        if selector == "article" and len(found) != 1:
-            return root  # none, or a list of them
-        for one in found[:1]:
-            if (size := _size(one)) >= _LITTLE and size >= _SHARE * whole:
-                return one
-    return root
+    for one in root.select(_MAINS)[:1]:
+        if _is_enough(one, whole):
+            return _only_article(one, 0.5 * _size(one)) or one
+    return _only_article(root, _SHARE * whole) or root
+
+
+def _only_article(part: Any, least: float) -> Any:
+    """The article in it, if there is but one, with the heading and so much of the text."""
+    found = part.select("article")
+    if len(found) != 1 or not _is_enough(found[0], least / _SHARE):
+        return None
+    is_headed = found[0].select_one("h1") is not None or part.select_one("h1") is None
+    return found[0] if is_headed else None
+
+
+def _is_enough(part: Any, whole: float) -> bool:
+    return (size := _size(part)) >= _LITTLE and size >= _SHARE * whole
 
 
 def _without_surroundings(part: Any, whole: int) -> Any:
@@ -165,6 +182,8 @@ def _name(one: Any) -> str:
     attributes = one.attrs
     kind = attributes.get("class") or ""
     words = kind if isinstance(kind, str) else " ".join(kind)
+    if one.tag in ("section", "span", "a") or _CHAPTER.search(words):
+        return words
     return f"{words} {attributes.get('id') or ''}".strip()
 
 
