@@ -84,5 +84,5 @@ def test_what_is_not_a_file_name_stays_in_the_store(store, tmp_path):
 
 @pytest.mark.parametrize("url", ["s3:/x", "ftp://a/b", "s3://", "archive"])
 def test_another_place_is_refused_with_a_sentence(url):
-    with pytest.raises(UsageError, match=re.escape("is no object store")):
+    with pytest.raises(UsageError, match=re.escape("is not an object store")):
         Store(url)

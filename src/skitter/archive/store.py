@@ -68,7 +68,7 @@ class Store:
             self._remote = from_url(self.url, **how)
         except Exception as error:  # of a class for each kind of store
             raise UsageError(
-                f"{self.shown} is no object store: {_first_line(error)}. Write "
+                f"{self.shown} is not an object store: {_first_line(error)}. Write "
                 "s3://BUCKET/FOLDER, gs://, az:// or file:///FOLDER."
             ) from None
 
