@@ -15,7 +15,7 @@ from skitter.demo import SPIDER
 from skitter.frontier.audit.auditor import audit
 
 TOOLS = Path(__file__).parents[2] / "deploy" / "backup"
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def call(tool: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def test_a_backup_of_a_running_crawl_goes_on_elsewhere_and_brings_every_row_once
     lost, other = make_machine(shop), make_machine(shop)
     file, out = tmp_path / "backup.rdb", tmp_path / "rows.db"  # neither is on the machine
     words = (str(SPIDER), "--workers", "1", "--concurrency", "2", "--out", str(out))
-    crawl = lost.start("run", *words)
+    crawl = lost.start("run", *words, "--delay", "0.2")  # or it may be over before the backup is
     until(lambda: len(shop.log()) > 15)
 
     saved = call("backup", file, "-s", lost.folder / ".skitter" / "valkey.sock")
@@ -45,7 +45,7 @@ def test_a_backup_of_a_running_crawl_goes_on_elsewhere_and_brings_every_row_once
     assert other.call("trust", ".skitter").returncode == 0
     audited = other.call("audit", "books")
     assert "Every URL is accounted for." in audited.stdout, audited.stdout + audited.stderr
-    done = other.call("run", *words, "--json")
+    done = other.call("run", *words, "--delay", "0", "--json")
     assert done.returncode == 0, done.stderr
     assert in_order(stored_items(out)) == in_order(expected_items(shop.expected))
     assert not other.ask(audit).problems
