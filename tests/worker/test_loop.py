@@ -522,3 +522,27 @@ async def test_a_run_with_the_handler_queues_what_waited_for_it(frontier):
 
     stats = await frontier.stats()
     assert (stats.unhandled, stats.pending) == (0, 1)
+
+
+async def test_a_lane_that_has_looked_does_not_keep_the_news_from_another(frontier, monkeypatch):
+    """A page is asked for between the looks of two lanes: neither waits for its next one."""
+    monkeypatch.setattr(loop, "IDLE_S", 3600.0)
+    worker = make_worker(
+        frontier, SlowFetcher(), lanes={"": 1, "browser": 1}, keep_alive=True, grace_s=0
+    )
+    lease, looks = frontier.lease, list[str]()
+
+    async def lease_then_hear(limit, **terms):
+        leased = await lease(limit, **terms)
+        looks.append(terms["lane"])
+        if looks == [""]:
+            await frontier.add([Request(QUICK)])
+            worker._wake()
+        return leased
+
+    monkeypatch.setattr(worker, "frontier", Late(frontier, lease_then_hear))
+    running_worker = asyncio.create_task(worker.run())
+    await until_async(lambda: _done(frontier, 1))
+    worker.stop()
+    await running_worker
+    assert looks[:2] == ["", "browser"]

@@ -63,6 +63,7 @@ class Worker:
     share: Share | None = None  # of this machine; None: it begins all that it can
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
+    _wakes: int = 0  # a lane that clears the event must not keep it from another
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: Counter[Lane] = field(default_factory=Counter)  # pages in flight, by lane
     #: A lane's sleeping pump is woken when no more than this many pages are in flight.
@@ -99,7 +100,7 @@ class Worker:
         # A Celery process begins a pump every 20 s: one worker, to those who watch.
         again, tally.began = tally.began > 0, tally.began or time.monotonic()
         pulse = self._pulse()
-        self.delivery.on_sent = self._free.set
+        self.delivery.on_sent = self._wake
         helpers: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout(None) as self._leash:
@@ -149,7 +150,7 @@ class Worker:
         """
         self._signals += 1
         self._stop.set()
-        self._free.set()
+        self._wake()
         self._has_files.set()
         if self._leash and self._signals <= 2:
             grace_s = self.options.grace_s if self._signals == 1 else 0.0
@@ -206,14 +207,16 @@ class Worker:
         async with self._turnstile:
             if self._stop.is_set():
                 return False
-            self._free.clear()  # not later: what ends during the call may change its answer
+            self._free.clear()
+            wakes = self._wakes  # what ends during the call may change its answer
             leases, again_in_s = await self._lease(min(slots - self._busy[lane], half), lane)
             await self._begin_all(leases)
         if leases:
             return True
         if not self._active and not len(self.delivery) and await self._is_over():
             return False
-        await self._rest(min(IDLE_S, IDLE_S if again_in_s is None else max(0.01, again_in_s)))
+        if wakes == self._wakes:
+            await self._rest(min(IDLE_S, IDLE_S if again_in_s is None else max(0.01, again_in_s)))
         return True
 
     async def _begin_all(self, leases: list[Lease]) -> None:
@@ -367,12 +370,16 @@ class Worker:
         if lane == "file":
             self._has_files.set()
         if self._busy[lane] <= self._wakes_at.get(lane, MANY):
-            self._free.set()
+            self._wake()
         if not self._active:
             self.delivery.hurry()
         if not task.cancelled() and (error := task.exception()):
             # A bug of ours. The lease expires and the URL comes back, so nobody else reports it.
             self.logbook("error", f"internal error: {error!r}")
+
+    def _wake(self) -> None:
+        self._wakes += 1
+        self._free.set()
 
     async def _rest(self, seconds: float) -> None:
         """Wait, but not if an attempt ended, results were sent, or the worker was stopped since the
@@ -394,7 +401,7 @@ class Worker:
     def _finish_up(self) -> None:
         """Lease nothing more; attempts in flight have the whole grace."""
         self._stop.set()
-        self._free.set()
+        self._wake()
         self._has_files.set()
 
     async def _watch_memory(self) -> None:
@@ -449,7 +456,7 @@ class Worker:
                 await self.delivery.run()
             except JobMissing as gone:
                 self._note_gone(gone)
-                self._free.set()  # its results were dropped
+                self._wake()  # its results were dropped
 
     async def _extend(self) -> None:
         """Extend the leases of long attempts, of results that cannot be sent and of requests that
@@ -500,7 +507,7 @@ class Worker:
         while True:
             try:
                 if await hear(self.frontier):
-                    self._free.set()
+                    self._wake()
             except SkitterError:  # `_lease` reports it
                 await asyncio.sleep(GONE_S)
 
