@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from skitter.settings import Layout
     from skitter.spider.run import HandlerOutput
 
-BATCH = 50
+REJECTED_AT_ONCE = 50
 BATCH_BYTES = 8 * 2**20
 MAX_UNDECLARED = 100  # field names may be data
 
@@ -230,10 +230,7 @@ class Delivery:
         self.log("warning", text)
 
     def add(self, outcome: Outcome) -> None:
-        shard = self.frontier.layout.shard_of(lease_of(outcome).host)
-        self._lines[shard].add(outcome)
-        if len(self) >= BATCH:
-            self.hurry()
+        self._lines[self.frontier.layout.shard_of(lease_of(outcome).host)].add(outcome)
 
     def hurry(self) -> None:
         """Send now: nothing is in flight, so nothing else will come."""
@@ -313,8 +310,8 @@ class Delivery:
                 partial(count, self.frontier, **found.counts),
                 partial(self._refuse, found.refused),
                 *(
-                    partial(self._reject, found.rejected[start : start + BATCH])
-                    for start in range(0, len(found.rejected), BATCH)
+                    partial(self._reject, found.rejected[start : start + REJECTED_AT_ONCE])
+                    for start in range(0, len(found.rejected), REJECTED_AT_ONCE)
                 ),
                 partial(self._log_remarks, found),
             ),

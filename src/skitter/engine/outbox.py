@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 UNKNOWN: Final = 2**31  # deeper than anything
-#: How long results wait for a batch while pages are in flight.
+#: How long results wait for a batch while pages are in flight, and how many are one.
 LINGER_S: Final = 0.02
+MANY: Final = 50
 LONGEST_PAUSE_S: Final = 5.0
 
 
@@ -191,10 +192,12 @@ class Line(Generic[T]):
         return len(self.outbox)
 
     def add(self, result: T) -> None:
-        if not self.outbox:
-            self._sent_at = time.monotonic()
         self.outbox.add(result)
+        if (waiting := len(self.outbox)) == 1:
+            self._sent_at = time.monotonic()
         self.some.set()
+        if waiting >= MANY:
+            self.many.set()
 
     def kept(self, for_s: float) -> list[T]:
         return self.outbox.waiting if time.monotonic() - self._sent_at > for_s else []

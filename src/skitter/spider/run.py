@@ -103,9 +103,7 @@ async def run_handler(
     spider's.
     """
     PAGE_URL.set(page.url)
-    name, handler = spider.handler_of(page.request)
-    limits = limits or spider.limits
-    run = _Run(spider, page, limits)
+    run = _Run(spider, page, limits or spider.limits)
     try:
         await page.prepare()
         await run.sort(known)
@@ -113,7 +111,7 @@ async def run_handler(
     except (Exception, SystemExit) as error:  # exit() in a handler must not end the worker
         if isinstance(error, HandlerError):
             raise
-        raise HandlerError(name, page, describe(error), _place(error, handler)) from error
+        raise run.failed(error) from error
     run.output.exceeded = run.quota.exceeded
     run.output.selectors = page.selectors
     return run.output
@@ -164,26 +162,26 @@ class _Run:
     def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
         """Take outputs up to the quota. Nearly all are known links: count and skip them here,
         without a call for each, not even of `is_plain`."""
-        before = left = self.quota.outputs_left
-        taken = 0
-        for output in islice(outputs, left):
-            left -= 1
-            if not (
-                isinstance(output, Request)
-                and output.url in known
+        skipped = taken = 0
+        for output in islice(outputs, self.quota.outputs_left):
+            if not isinstance(output, Request):
+                taken += 1
+                self._take(output)
+            elif (
+                output.url in known
                 and output.method == "GET"
                 and not (output.body or output.unique or output.identity)
                 and not (output.slot or output.session)
             ):
+                skipped += 1
+            else:
                 taken += 1
-                self._take(output)
-        self.quota.outputs_left = left
-        self.output.known += before - left - taken
+                self._take_request(output)
+        self.quota.outputs_left -= skipped + taken
+        self.output.known += skipped
 
     def _take(self, output: Any) -> None:
-        if isinstance(output, Request):
-            self._take_request(output)
-        elif isinstance(output, Rejected):
+        if isinstance(output, Rejected):
             if self.quota.counts_item():
                 self.output.rejected.append(keepable(output))
         elif is_item(output):
@@ -198,11 +196,11 @@ class _Run:
     # --- requests ---------------------------------------------------------------------------------
 
     def _take_request(self, request: Request) -> None:
-        page, size_bytes = self._page, 0
+        page, size_bytes, is_usual = self._page, 0, _is_usual(request)
         if request.parent is None:
             request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)
             request, size_bytes = self._storable(request)
-        elif not _is_usual(request):
+        elif not is_usual:
             request, size_bytes = self._storable(request)
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)
@@ -211,7 +209,7 @@ class _Run:
             verdict = Refused(why, "pattern")
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
-        elif self._is_repeated(request):
+        elif is_usual and self._is_repeated(request):
             self.output.known += 1
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
             if request.handler == FILE and (field := request.meta.get(FIELD)):
@@ -221,8 +219,6 @@ class _Run:
 
     def _is_repeated(self, request: Request) -> bool:
         """On this page, as in an index that links to a hundred places of one page."""
-        if not _is_usual(request):
-            return False
         before, url = len(self._taken), request.url
         if not self._spider.canonical.keep_fragment:
             url = url.partition("#")[0]
@@ -317,6 +313,10 @@ class _Run:
             return to_plain(found)
         except NotAnItem as error:
             raise self._error(f"it yielded {error}") from error
+
+    def failed(self, error: BaseException) -> HandlerError:
+        """The error that its handler or a hook raised, and where."""
+        return HandlerError(self._name, self._page, describe(error), _place(error, self._handler))
 
     def _error(self, reason: str) -> HandlerError:
         """With the current line of a plain generator, which yielded the bad value."""

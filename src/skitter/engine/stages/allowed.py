@@ -20,7 +20,10 @@ class Excluded(Stage):
     """Sets pages aside that the job's patterns exclude by now."""
 
     async def before(self, visit: Visit) -> Outcome | None:
-        excluded = exclude(visit.lease, self.parts.limits())
+        limits = self.parts.limits()
+        if not (limits.exclude or limits.include):
+            return None
+        excluded = exclude(visit.lease, limits)
         return Buried(excluded) if excluded else None
 
     def tell(self, visit: Visit) -> str:

@@ -70,12 +70,17 @@ class Revisits(Stage):
         return None
 
     async def judged(self, visit: Visit, verdict: Verdict) -> Outcome | None:
+        if visit.lease.request.visited is None:
+            return None
         is_over = is_unchanged(visit) or self._is_missing(visit)
         return visit.completed() if is_over else None
 
     async def ended(self, visit: Visit, outcome: Outcome) -> None:
-        if visit.error is None:
-            self._plan(visit, outcome)
+        if visit.error is not None:
+            return
+        if self.frontier.options.visits.revisit and visit.response is not None:
+            self._plan(visit, visit.response, outcome)
+        if visit.lease.request.round:
             await self._take_along(visit.lease, outcome)
 
     def _is_missing(self, visit: Visit) -> bool:
@@ -85,23 +90,20 @@ class Revisits(Stage):
             return False
         return visit.response.status in GONE and last.missing + 1 < visits.revisit_gone
 
-    def _plan(self, visit: Visit, outcome: Outcome) -> None:
+    def _plan(self, visit: Visit, response: Response, outcome: Outcome) -> None:
         """Send the next visit, or that there is none, when this one ends."""
-        if not self.frontier.options.visits.revisit or visit.response is None:
-            return
         if isinstance(outcome, Completed):
             brought = bool(outcome.completion.items)
-            visit.feedback.revisit = self._next(visit, visit.response, brought=brought)
-        elif isinstance(outcome, Buried) and visit.response.status in GONE:
+            visit.feedback.revisit = self._next(visit, response, brought=brought)
+        elif isinstance(outcome, Buried) and response.status in GONE:
             visit.feedback.revisit = self._none(visit)
 
     async def _take_along(self, lease: Lease, outcome: Outcome) -> None:
         """In a round, where a page redirects to is visited again too, though it is known; so is the
         same page in a browser."""
-        due_ms = lease.request.round
-        links = outcome.completion.links if due_ms and isinstance(outcome, Completed) else ()
+        links = outcome.completion.links if isinstance(outcome, Completed) else ()
         if pages := [link for link in links if link.round]:
-            await offer_round(self.frontier, pages, due_ms=due_ms)
+            await offer_round(self.frontier, pages, due_ms=lease.request.round)
 
     async def _is_replaced(self, request: Request) -> bool:
         """Whether it is a page of a round by an earlier release, which had a fingerprint per round:

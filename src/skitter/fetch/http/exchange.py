@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -93,9 +93,8 @@ def bad_header(call: Call) -> FetchError:
     return FetchError(call.url, "a header of the request cannot be sent")
 
 
-def read_headers(call: Call, raw: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+def read_headers(call: Call, pairs: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
     """The headers as text, names in lower case. Raises ResponseTooLarge."""
-    pairs = list(raw)
     limit = call.options.max_header_bytes
     if sum([len(name) + len(value) for name, value in pairs]) > limit:
         raise ResponseTooLarge(call.url, f"the headers are over {limit:,} bytes")

@@ -57,8 +57,10 @@ class Zlib:
 def unpacked(call: Call, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
     """What a library does not know: codings in upper case, as `x-gzip`, or several (RFC 9110 8.4).
     Words that are none, such as `UTF-8`, are ignored, as browsers do. Raises FetchError."""
-    said = ",".join(value for name, value in headers if name == "content-encoding")
-    codings = [coding.strip() for coding in said.lower().split(",")] if body else []
+    said = [value for name, value in headers if name == "content-encoding"]
+    if not (said and body):
+        return body
+    codings = [coding.strip() for coding in ",".join(said).lower().split(",")]
     for coding in reversed(codings):  # the last one was applied last
         if coding in _OF_ZLIB:
             body = _inflated(call, body)

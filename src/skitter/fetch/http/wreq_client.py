@@ -27,7 +27,6 @@ from skitter.errors import (
 from skitter.fetch.http.exchange import (
     METHODS,
     Clients,
-    Dialer,
     bad_header,
     read_headers,
     shown,
@@ -168,16 +167,11 @@ class WreqClient:
     async def exchange(self, call: Call) -> Response:
         # Before it leaves: making a client takes 15 ms, and more on a busy machine.
         dialer = self._clients.take(call.whom.dialled, call.addresses, proxy=call.proxy)
+        started = 0.0
         try:
             if call.leave is not None:
                 await call.leave()
-            return await self._exchange(dialer, call)
-        finally:
-            self._clients.give_back(dialer)
-
-    async def _exchange(self, dialer: Dialer[_Wreq], call: Call) -> Response:
-        started = perf_counter()  # nothing is awaited between here and the request
-        try:
+            started = perf_counter()  # nothing is awaited between here and the request
             answer = await _send(dialer.client, call)
             first_byte_s = perf_counter() - started
             address, headers = await _read_head(call, answer)
@@ -198,6 +192,8 @@ class WreqClient:
                 raise fault from error
             elapsed_s = perf_counter() - started
             raise explain(error, call.url, elapsed_s=elapsed_s, options=call.options) from error
+        finally:
+            self._clients.give_back(dialer)
 
     def _make(self, name: str, addresses: tuple[str, ...], proxy: str) -> _Wreq:
         client = _open_client(self._options, name, addresses)

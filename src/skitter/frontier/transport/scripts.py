@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -51,7 +52,7 @@ _LOCAL = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?=\(| = )", re.MULTILIN
 _FUNCTION = re.compile(r"^local function (\w+)\((?:.* end|[\s\S]*?^end)$\n?", re.MULTILINE)
 _COMMENT = re.compile(r"--(?:\[\[[\s\S]*?\]\]|.*)")
 _WORD = re.compile(r"\w+")
-_LIMIT = re.compile(r"\blimits\.(\w+)")
+_LIMIT = re.compile(r"limits\.(\w+)")  # without \b: it is looked for at start-up
 _CONDITION = re.compile(r"^--@if (.+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
 
@@ -121,9 +122,9 @@ def _assemble(name: str) -> tuple[Header, str]:
     verb = _read(f"{name}.lua")
     libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
     parts = _without_unused(list(libs.values()), verb)
-    words = frozenset[str]().union(*map(_words, (*parts, verb)))
+    words = _words(verb).union(*(part.words for part in parts))
     header = _merge(verb, list(libs.values()), words)
-    limits = [_limits([*parts, verb])] if "limits" in libs else []
+    limits = [_limits([*(part.text for part in parts), verb])] if "limits" in libs else []
     code = "\n".join([_prelude(name, header, words), *limits, *_enclosed(parts, verb), verb])
     return header, code
 
@@ -177,16 +178,20 @@ def _includes(name: str) -> list[str]:
     order: list[str] = []
 
     def visit(path: str, trail: tuple[str, ...]) -> None:
-        for match in _INCLUDE.finditer(_read(path)):
-            for lib in match.group(1).split():
-                if lib in trail:
-                    raise ValueError(f"lua/lib: {' -> '.join([*trail, lib])} is a circle")
-                if lib not in order:
-                    visit(f"lib/{lib}.lua", (*trail, lib))
-                    order.append(lib)
+        for lib in _included(_read(path)):
+            if lib in trail:
+                raise ValueError(f"lua/lib: {' -> '.join([*trail, lib])} is a circle")
+            if lib not in order:
+                visit(f"lib/{lib}.lua", (*trail, lib))
+                order.append(lib)
 
     visit(f"{name}.lua", ())
     return order
+
+
+@cache
+def _included(text: str) -> list[str]:
+    return [lib for match in _INCLUDE.finditer(text) for lib in match[1].split()]
 
 
 def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
@@ -201,27 +206,36 @@ def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
     return msgspec.structs.replace(own, keys=named, argv=tuple(argv))
 
 
-def _without_unused(libs: list[str], verb: str) -> list[str]:
+class _Part(NamedTuple):
+    """What a verb needs of a lib."""
+
+    text: str
+    words: frozenset[str]
+
+
+def _without_unused(libs: list[str], verb: str) -> list[_Part]:
     """Libs without unused functions: Lua creates each anew at every call of a script, which for a
     call with one URL costs more than the work itself."""
-    uses: dict[str, frozenset[str]] = {}  # function -> what it names
-    named = _words(verb)
+    uses: defaultdict[str, list[frozenset[str]]] = defaultdict(list)  # function -> what it names
+    named = set(_words(verb))
     for lib in libs:
         outside, functions = _outline(lib)
         named |= outside
         for name, words in functions.items():
-            uses[name] = uses.get(name, frozenset()) | words
+            uses[name].append(words)
     used: set[str] = set()
-    while found := (named & uses.keys()) - used:
+    while found := (uses.keys() & named) - used:
         used |= found
-        named = named.union(*(uses[name] for name in found))
+        named.update(*(words for name in found for words in uses[name]))
     return [_with(lib, frozenset(used & _outline(lib)[1].keys())) for lib in libs]
 
 
 @cache
-def _with(lib: str, functions: frozenset[str]) -> str:
+def _with(lib: str, functions: frozenset[str]) -> _Part:
     """A lib with only these functions."""
-    return _FUNCTION.sub(lambda one: one[0] if one[1] in functions else "", lib)
+    outside, every = _outline(lib)
+    text = _FUNCTION.sub(lambda one: one[0] if one[1] in functions else "", lib)
+    return _Part(text, outside.union(*(every[name] for name in functions)))
 
 
 @cache
@@ -241,14 +255,14 @@ def _without_comments(text: str) -> str:
     return _COMMENT.sub("", text)
 
 
-def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
+def _enclosed(parts: list[_Part], verb: str) -> Iterator[str]:
     """Each lib in a block that exports only names used outside: Lua allows 200 local variables."""
     later = set(_words(verb))
     blocks: list[str] = []
-    for lib in reversed(libs):
-        names = (match[2] for match in _LOCAL.finditer(lib))
-        blocks.append(_block(lib, tuple(name for name in names if later & set(name.split(", ")))))
-        later |= _words(lib)
+    for text, words in reversed(parts):
+        names = (match[2] for match in _LOCAL.finditer(text))
+        blocks.append(_block(text, tuple(name for name in names if later & set(name.split(", ")))))
+        later |= words
     return reversed(blocks)
 
 
