@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 JOB: Final = "million"
 WORKERS: Final = 2
 LOOK_S: Final = 5.0
+STEPS: Final = 10
 PAGES_A_HOST: Final = 1000
 RATE, KILLS = Figure("pages/s"), Figure("kills")
 SERVER, WORKER, LOADER = Figure("MB"), Figure("MB"), Figure("MB")
@@ -98,7 +99,7 @@ class Million(Part):
                 goal=whole,
             ),
             *(
-                Row(what=what, figure=figure, ours=crawl)
+                Row(what=what, figure=figure, ours=crawl, beside=over_time(crawl.series[figure]))
                 for what, figure in (
                     ("processes killed: worker, worker, loader in turn", KILLS),
                     ("memory of the server, at its largest", SERVER),
@@ -120,6 +121,14 @@ class Million(Part):
             seconds = time.perf_counter() - began
             await _check(ground, home, origins)
         return seen | {RATE: [self.hosts * PAGES_A_HOST / seconds]}
+
+
+def over_time(sizes: list[float]) -> str:
+    """How it went, in ten steps."""
+    if len(sizes) < STEPS:
+        return ""
+    ends = [sizes[len(sizes) * step // STEPS - 1] for step in range(1, STEPS + 1)]
+    return f"after each tenth of the time: {', '.join(f'{size:.0f}' for size in ends)}"
 
 
 @asynccontextmanager

@@ -53,7 +53,7 @@ class Docs(Part):
                 ours=ours,
                 theirs=spider,
                 beside="a spider that stores the same fields",
-                goal=Goal("70% of the spider", least=0.7),
+                goal=Goal("80% of the spider", least=0.8),
             ),
             Row(
                 what="the same beside itself without trap checks",

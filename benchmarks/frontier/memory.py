@@ -44,7 +44,7 @@ class Memory(Part):
                 ours=ours,
                 theirs=theirs,
                 beside="scrapy-redis's queue without its dupefilter" if theirs else "",
-                goal=Goal("at most 300", most=300.0, of="measured"),
+                goal=Goal("at most 200", most=200.0, of="measured"),
             ),
             Row(
                 what=f"a seen URL, {self.urls:,} done",

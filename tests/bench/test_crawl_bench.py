@@ -304,11 +304,11 @@ async def test_a_process_ends_with_its_block():
 
 def test_a_sample_belongs_to_the_innermost_layer_it_is_in():
     outer = "Runner.run (/usr/lib/asyncio/runners.py:118)"
-    links = "Page._find_links (/x/skitter/page/page.py:261)"
+    links = "Page._find_links (/x/skitter/spider/page/page.py:261)"
     join = "join (/x/skitter/urls.py:112)"
     stacks = [
         f"{outer};{links};{join} 5",
-        f"{outer};Page.tree (/x/skitter/page/page.py:189) 3",
+        f"{outer};Document.tree (/x/skitter/spider/page/document.py:189) 3",
         f"{outer};offer (/x/skitter/frontier/wire.py:40);identify (/x/skitter/urls.py:84) 2",
         f"{outer} 1",
         "_find_and_load (<frozen importlib._bootstrap>:1176) 9",

@@ -12,7 +12,6 @@ import uvloop
 
 from skitter.frontier.transport.connection import _client, connect
 from skitter.frontier.transport.endpoints import ConnectionCount, cluster_nodes
-from waiting import until_async
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,15 +49,12 @@ async def test_a_connection_that_breaks_leaves_no_error_that_nobody_asked_for():
         assert not ended._log_traceback  # otherwise the garbage collector prints it
 
 
-@pytest.mark.parametrize("step", ["ask", "send_packed_command"])
-def test_a_write_to_a_connection_that_was_closed_a_moment_ago_is_a_lost_connection(
-    server_url, step
-):
+def test_a_write_to_a_connection_that_was_closed_a_moment_ago_is_a_lost_connection(server_url):
     async def write() -> None:
         async with open_connection(server_url) as connection:
             connection._writer.transport.abort()
             with pytest.raises(redis.exceptions.ConnectionError):
-                await getattr(connection, step)(PING)
+                await connection.send_packed_command([PING])
 
     uvloop.run(write())
 
@@ -132,72 +128,47 @@ def test_a_script_that_is_never_answered_is_a_lost_call(does, error):
         host, port = listener.sockets[0].getsockname()
         async with listener, open_connection(f"redis://{host}:{port}") as connection:
             connection.socket_timeout = 0.1 if does is answer_nothing else 60
+            await connection.send_packed_command([PING])
             with pytest.raises(error):
-                await connection.ask(PING)
+                await connection.read_response()
+            assert not connection.is_connected
 
     uvloop.run(ask())
     asyncio.run(ask())
 
 
-async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one():
-    async def answer_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readexactly(len(PING))
-        writer.write(b"+PONG\r\n")
-        await writer.drain()
-        go_on.set()
-        writer.write(b"+MORE\r\n")
+def answers_scripts(said: bytes, met: list[asyncio.StreamWriter]) -> Any:
+    """A server that says OK to all but a script."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.append(writer)
+        while b"EVALSHA" not in (words := await reader.read(4096)):
+            if not words:
+                return
+            writer.write(b"+OK\r\n" * words.count(b"*"))
+        writer.write(said)
         await reader.read()
         writer.close()
 
-    async def closed() -> bool:
-        return bool(connection._writer.transport.is_closing())
-
-    go_on = asyncio.Event()
-    listener = await asyncio.start_server(answer_twice, "127.0.0.1", 0)
-    host, port = listener.sockets[0].getsockname()
-    async with listener, open_connection(f"redis://{host}:{port}") as connection:
-        assert await connection.ask(PING) == b"PONG"
-        await go_on.wait()
-        await until_async(closed)
-        with pytest.raises(redis.exceptions.ConnectionError):
-            await connection.ask(PING)
+    return asyncio.start_server(answer, "127.0.0.1", 0)
 
 
-async def test_each_script_has_the_whole_time_for_its_answer():
-    """The timer of the first call is still there when the later ones are made."""
-
-    async def answer_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one():
+    met: list[asyncio.StreamWriter] = []
+    async with await answers_scripts(b":1\r\n:2\r\n", met) as listener:
+        host, port = listener.sockets[0].getsockname()
+        client: Any = _client(f"redis://{host}:{port}", None, ConnectionCount())
         for _ in range(2):
-            await reader.readexactly(len(PING))
-            await asyncio.sleep(1.2)
-            writer.write(b"+PONG\r\n")
-        await answer_nothing(reader, writer)
-
-    listener = await asyncio.start_server(answer_twice, "127.0.0.1", 0)
-    host, port = listener.sockets[0].getsockname()
-    async with listener, open_connection(f"redis://{host}:{port}") as connection:
-        connection.socket_timeout = 2.0
-        for _ in range(2):
-            assert await connection.ask(PING) == b"PONG"
-        with pytest.raises(redis.exceptions.TimeoutError):
-            await connection.ask(PING)
+            assert await client.execute_command("EVALSHA", "0" * 40, 0) == 1
+        await client.aclose()
+    assert len(met) == 2
 
 
 async def test_a_master_that_became_a_replica_is_asked_no_more_on_that_connection():
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        met.append(writer)
-        while b"EVALSHA" not in (said := await reader.read(4096)):
-            if not said:
-                return
-            writer.write(b"+OK\r\n" * said.count(b"*"))
-        writer.write(b"-READONLY You can't write against a read only replica.\r\n")
-        await reader.read()
-        writer.close()
-
     met: list[asyncio.StreamWriter] = []
-    listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
-    host, port = listener.sockets[0].getsockname()
-    async with listener:
+    said = b"-READONLY You can't write against a read only replica.\r\n"
+    async with await answers_scripts(said, met) as listener:
+        host, port = listener.sockets[0].getsockname()
         client: Any = _client(f"redis://{host}:{port}", None, ConnectionCount())
         for _ in range(2):
             with pytest.raises(redis.exceptions.ReadOnlyError):

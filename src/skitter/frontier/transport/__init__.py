@@ -6,7 +6,7 @@ endpoints     Server URLs: the schemes we support; and the names of our processe
 failures      Failures of the server or the connection: redis-py's errors become ours
 keys          The names of all keys on the server, defined only here
 messages      Encode values for the scripts, decode their replies, and send batches to shards
-redis_client  redis-py's asyncio client at a third of the cost, counting every connection it makes
+redis_client  redis-py's asyncio client, counting every connection it makes
 redis_errors  redis-py's errors, imported when the first one is needed: where all goes well
 scripts       Turn the Lua files into callable scripts
 shard         One shard of a job: turns verbs into script calls

@@ -1,10 +1,9 @@
-"""redis-py's asyncio client at a third of the cost, counting every connection it makes."""
+"""redis-py's asyncio client, counting every connection it makes."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import redis.exceptions as problems
@@ -15,7 +14,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
-from skitter.frontier.transport.blocking import NOT_ENOUGH_DATA, pack, reply_reader
+from skitter.frontier.transport.blocking import pack
 from skitter.frontier.transport.endpoints import (
     GIVEN,
     bad_address,
@@ -65,52 +64,21 @@ def _watch_cluster(client: RedisCluster, connections: ConnectionCount) -> RedisC
 
 
 class OurRedis(Redis):
-    """Sends scripts, which are nearly all calls, on connections that it never returns to the pool:
-    redis-py's overhead per command costs as much as the command."""
+    """With a limit on calls at a time, and an end that leaves no connection open."""
 
     def __init__(self, pool: ConnectionPool, connections: ConnectionCount) -> None:
         pool.connection_class = our_connection(pool.connection_class, connections)
         super().__init__(connection_pool=pool)
         self.auto_close_connection_pool = True
-        self._free: list[Any] = []
         self._turns: asyncio.Semaphore | None = None
 
     def use_at_most(self, connections: int) -> None:
-        """Calls wait for one of so many, which scripts and plain commands then share."""
+        """Calls wait for one of so many."""
         self._turns = asyncio.Semaphore(connections)
 
-    def execute_command(self, *words: Any, **reading: Any) -> Any:
-        if self._turns:
-            return self._take_turn(self._turns, words, reading)
-        if words[0] == "EVALSHA":
-            return self._exchange(words)
-        return super().execute_command(*words, **reading)  # type: ignore[no-untyped-call]
-
-    async def _take_turn(
-        self, turns: asyncio.Semaphore, words: tuple[Any, ...], reading: dict[str, Any]
-    ) -> Any:
-        async with turns:
-            reply = await self._exchange(words)
-        parse = self.response_callbacks.get(words[0])
-        return parse(reply, **reading) if parse else reply
-
-    async def _exchange(self, words: tuple[Any, ...]) -> Any:
-        pool: Any = self.connection_pool
-        connection = self._free.pop() if self._free else await pool.get_connection()
-        try:
-            if not connection.is_connected:
-                await connection.connect()  # with a sentinel: to the current master
-            return await connection.ask(pack(words))
-        except problems.ReadOnlyError:  # it is no longer the master
-            await connection.disconnect(nowait=True)
-            raise
-        except problems.ResponseError:
-            raise
-        except BaseException:  # the next call must not read the answer to this one
-            await connection.disconnect(nowait=True)
-            raise
-        finally:
-            self._free.append(connection)
+    async def execute_command(self, *words: Any, **reading: Any) -> Any:
+        async with self._turns or nullcontext():
+            return await super().execute_command(*words, **reading)  # type: ignore[no-untyped-call]
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Also when cancelled: redis-py closes each connection in a task, and a cancellation ends
@@ -135,7 +103,6 @@ class _Ours:
     """Our overrides of redis-py's connections."""
 
     connections: ConnectionCount
-    _answers: Answers | None = None
 
     async def _connect(self: Any) -> None:
         self.connections.made += 1
@@ -149,13 +116,6 @@ class _Ours:
             writer.transport.abort()
             with suppress(OSError):
                 await writer.wait_closed()
-
-    def ask(self: Any, packed: bytes) -> Any:
-        """Send and read in one step, with one timeout: redis-py's layers would double the cost of a
-        call."""
-        if self._answers is None or self._answers.writer is not self._writer:
-            self._answers = Answers(self._writer)
-        return self._answers.to(packed, within_s=self.socket_timeout)
 
     def pack_command(self, *args: Any) -> list[bytes]:
         """Pack with hiredis, which halves the client's time for a batch. redis-py does so only in
@@ -182,68 +142,9 @@ class _Ours:
             await self.disconnect(nowait=True)
             raise
 
-
-class Answers(asyncio.Protocol):
-    """Reads the answers to one call after the other, in place of asyncio's streams: their buffer
-    and their coroutines cost a call more than parsing its answer. It also hangs up on an answer
-    that nobody asked for, which the next call would take for its own."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self.writer, self._replies = writer, reply_reader()
-        self._transport: Any = writer.transport
-        self._stream = self._transport.get_protocol()
-        self._loop = asyncio.get_running_loop()
-        self._waiter = self._loop.create_future()
-        self._waiter.cancel()  # nobody waits yet
-        self._due = 0.0  # by when the call must be answered
-        self._watch: asyncio.TimerHandle | None = None
-        self._transport.set_protocol(self)
-
-    def to(self, packed: bytes, *, within_s: float) -> asyncio.Future[Any]:
-        """The answer to a packed call."""
-        if self._transport.is_closing():
-            raise problems.ConnectionError("Connection closed by server.")
-        waiter = self._waiter = self._loop.create_future()
-        self._due = time.monotonic() + within_s
-        if self._watch is None:
-            self._watch_time()
-        self._transport.write(packed)
-        return waiter
-
-    def _watch_time(self) -> None:
-        """Hang up on a late answer. One timer serves many calls: to set and cancel one for each
-        costs 2.5 us."""
-        self._watch = None
-        if self._waiter.done():
-            return
-        late_in_s = self._due - time.monotonic()
-        if late_in_s <= 0:
-            self._waiter.set_exception(problems.TimeoutError("Timeout reading from socket"))
-            self._transport.abort()
-        else:
-            self._watch = self._loop.call_later(late_in_s, self._watch_time)
-
-    def data_received(self, data: bytes) -> None:
-        waiter, replies = self._waiter, self._replies
-        replies.feed(data)
-        is_asked = not waiter.done()
-        if is_asked and (answer := replies.gets()) is not NOT_ENOUGH_DATA:
-            if isinstance(answer, Exception):
-                waiter.set_exception(answer)
-            else:
-                waiter.set_result(answer)
-            is_asked = not replies.has_data()
-        if not is_asked:  # the next call must not read it
-            self._transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self._waiter.done():
-            says = str(exc or "Connection closed by server.")
-            self._waiter.set_exception(problems.ConnectionError(says))
-        self._stream.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        self._stream.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._stream.resume_writing()
+    async def read_response(self: Any, *how: Any, **more: Any) -> Any:
+        try:
+            return await super().read_response(*how, **more)  # type: ignore[misc]
+        except problems.ReadOnlyError:  # it is no longer the master
+            await self.disconnect(nowait=True)
+            raise
