@@ -57,8 +57,8 @@ async def test_a_peer_of_the_queue_gets_the_same_urls_and_is_judged(ground, fake
     peer = fake_peer("""echo '{"popped": 5, "seconds": 500}'""")
     batches, single = await measure(ground, [replace(SPEED, peers=(peer,))])
 
-    assert (batches.peer, batches.goal, batches.ok) == (1e8, "10 times faster", True)
-    assert (single.peer, single.goal, single.ok) == (1e8, "1.5 times faster", True)
+    assert (batches.peer, batches.goal, batches.ok) == (1e8, "12 times faster", True)
+    assert (single.peer, single.goal, single.ok) == (1e8, "twice as fast", True)
     assert batches.ratio == 1e8 / batches.measured
     assert len((ground.directory / "few.txt").read_text().splitlines()) == 5
 
@@ -75,7 +75,7 @@ async def test_memory_is_measured_pending_and_done(ground):
     pending, seen = await measure(ground, [MEMORY])
 
     assert pending.measured > seen.measured > 0
-    assert (pending.unit, pending.goal, seen.goal) == ("bytes", "at most 300", "at most 10")
+    assert (pending.unit, pending.goal, seen.goal) == ("bytes", "at most 200", "at most 10")
 
 
 async def test_lease_has_a_row_per_number_of_hosts_and_judges_the_last(ground):
