@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 #: Fields of `control` that are not numbers.
-WORDS = frozenset(
+WORDS = frozenset(("spider", "state")) | {
     option.field
     for option in JOB_OPTIONS
     if option.type is str or get_origin(option.type) is Literal
-)
+}
 
 
 #: Those of one word of a few, to which a release may add.

@@ -262,7 +262,7 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
     elif not is_state(state):
         yield f"has the state {state!r}, which is unknown"
     for name, value in control.items():
-        if name in KNOWN_FIELDS - WORDS - {"state"} and not _is_number(value.replace(".", "", 1)):
+        if name in KNOWN_FIELDS - WORDS and not _is_number(value.replace(".", "", 1)):
             yield f"has {value!r} for {name}, which is not a number"
     if not is_seen_set_of(control, layout):
         yield "has a different Bloom filter from the one the job was created with"
