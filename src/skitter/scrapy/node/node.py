@@ -61,7 +61,7 @@ MANY = 50  # results to send without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
 AWAY_S = 1.0
 CONNECTIONS = 2  # one waits for messages
-LONGEST_BEAT_S = 6.0  # others believe in a node for 15 s
+LONGEST_BEAT_S = 7.0  # others believe in a node for 15 s
 LAST_TICK_S, CLOSE_S = 3.0, 30.0
 GIVE_UP_S = LAST_TICK_S + CLOSE_S + 5  # after this, Scrapy stops waiting for this thread
 

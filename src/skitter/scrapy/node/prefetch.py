@@ -32,7 +32,7 @@ IDLE_S = 0.25
 LONGEST_S = 6.0
 SURE_S = 60.0  # look properly at least this often
 YEAR_S = 365 * 86_400.0
-QUIET_S = 5.0  # when nothing has happened for so long, chores can wait
+QUIET_S = 1.0  # when nothing has happened for so long, chores can wait
 RARE_S = 30.0  # for how long
 
 
