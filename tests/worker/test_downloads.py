@@ -261,3 +261,28 @@ async def test_a_file_of_another_type_is_skipped(frontier, spider, tmp_path):
     assert len(rows) == 10
     assert not contents(tmp_path)
     assert (await frontier.stats()).skipped == 21
+
+
+PDF = b"""%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 100]/Contents 4 0 R
+/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>endobj
+4 0 obj<</Length 44>>stream
+BT /F 18 Tf 10 40 Td (Twelve benches) Tj ET
+endstream endobj
+trailer<</Root 1 0 R>>"""
+
+
+async def test_the_text_of_pdf_files_is_beside_them_and_a_damaged_one_is_stored_without(
+    frontier, spider, tmp_path
+):
+    class Reports(Library):
+        def content(self, path: str) -> bytes:
+            return PDF if int(re.sub(r"\D", "", path) or 0) % 2 else b"no PDF"
+
+    async with serve_web(Reports()) as web:
+        await crawl(web, frontier, spider, tmp_path, text=True)
+    texts = {one.stem: one.read_text() for one in (tmp_path / "files" / "text").iterdir()}
+    assert texts == {sha256(PDF).hexdigest(): "Twelve benches\n\n"}
+    assert len(contents(tmp_path)) == 2

@@ -22,6 +22,7 @@ from skitter.crawl.lifecycle import open_plan
 from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.fetch.browser.chromium import check_browser
+from skitter.fetch.pdf import has_library
 from skitter.frontier.control import change_options
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
@@ -31,7 +32,7 @@ from skitter.observe.logs import check_log
 from skitter.observe.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.settings.option import seconds_of
-from skitter.sinks import main_first
+from skitter.sinks import MissingExtra, main_first
 from skitter.spider import load_spider
 from skitter.spider.default import Format, Wanted
 from skitter.urls import fingerprint, identify
@@ -263,6 +264,8 @@ def plan_of(
         from skitter.archive.store import check  # an extra
 
         check(plan.worker.archive.store)
+    if plan.worker.files.text and not has_library():
+        raise MissingExtra("the text of PDF files", "pdf")
     if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)
     if plan.engine is Engine.PROCESSES:  # before --fresh discards anything

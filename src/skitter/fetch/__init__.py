@@ -4,6 +4,7 @@ browser/   Pages rendered by a browser
 filestore  A folder of downloaded files, each content once, under its SHA-256
 html/      Bytes become text and trees, within limits
 http/      One HTTP exchange: clients, and whom they may connect to
+pdf        Text of PDF files, by a program of its own: the library reads what strangers wrote
 robots     robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
 session    Session: who we are to a site: the cookies it gave us, headers from a log-in, a route
 """

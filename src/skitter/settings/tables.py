@@ -243,6 +243,10 @@ class FileOptions(Table):
         (), "Content types to download, as application/pdf or image/*; empty: all.",
         takes="content types such as application/pdf or image/*",
     )  # fmt: skip
+    text: bool = option(
+        False, "Write the text of PDF files, too, into the folder text beside them.",
+        flag="--files-text",
+    )  # fmt: skip
     max_time_s: float = option(
         6 * 3600.0, "Longest time for one connection of a download, in seconds.",
         low=1, high=30 * 86_400,

@@ -12,6 +12,7 @@ from skitter.engine.stages.stage import Stage
 from skitter.engine.verdict import Bury, Follow, Handle, redirected, way_to
 from skitter.errors import FetchError
 from skitter.fetch.http.exchange import BODY_SINK
+from skitter.fetch.pdf import write_text
 from skitter.frontier.records.archived import count_download, downloads_of
 from skitter.spider.files import FIELD, FILE, FILE_TYPE
 from skitter.spider.items import TYPE
@@ -73,7 +74,7 @@ class Download(Stage):
         if visit.response.status == NOT_MODIFIED:
             if (stored := self.parts.files.known(visit.lease.url)) is None:
                 return visit.ended(Bury("304, but its content is not here"))
-            return self._done(visit, stored)
+            return await self._done(visit, stored)
         kind = part.begun.type
         if (wanted := self.parts.config.files.types) and not _is_among(kind, wanted):
             part.discard()
@@ -81,7 +82,7 @@ class Download(Stage):
         stored = await asyncio.to_thread(part.keep)
         if self.parts.frontier:
             await count_download(self.parts.frontier, stored.size)
-        return self._done(visit, stored)
+        return await self._done(visit, stored)
 
     async def ended(self, visit: Visit, outcome: Outcome) -> None:
         if part := part_of(visit):
@@ -110,8 +111,12 @@ class Download(Stage):
             links=[msgspec.structs.replace(link, unique=f"file {len(way)} {way[0]}")]
         )
 
-    def _done(self, visit: Visit, stored: Stored) -> Outcome:
+    async def _done(self, visit: Visit, stored: Stored) -> Outcome:
         request, folder = visit.lease.request, self.parts.config.files.folder
+        if self.parts.config.files.text and stored.path.endswith(".pdf"):
+            to = folder / "text" / f"{stored.sha256}.txt"
+            if why := await asyncio.to_thread(write_text, folder / stored.path, to):
+                self.parts.log("warning", f"{request.url} is stored without its text: {why}")
         item: dict[str, Any] = {
             TYPE: FILE_TYPE,
             "url": [*way_to(request), request.url][0],
