@@ -83,6 +83,27 @@ async def test_a_mistake_in_the_form_is_told_by_the_server(desk, redis):
     await expect(page.get_by_text("limits.max_pages must be")).to_be_visible()
 
 
+async def test_the_form_has_what_a_spider_of_a_scrapy_project_takes(desk, redis):
+    kind = Argument(name="kind", type="str", default="")
+    shelves = Offer(name="shelves", arguments=[kind], takes_any=True, settings=["limits.max_pages"])
+    await report_agent(
+        redis, Agent(name="a2", host="h", pid=2, at_most=2, offers=[*OFFERS, shelves])
+    )
+    page = await desk.open("#/runs")
+    await page.get_by_role("button", name="Run …").click()
+    await page.get_by_label("Output file").fill("left-over.jsonl")
+    await page.get_by_label("Spider", exact=True).select_option("shelves")
+    await expect(page.get_by_label("Output file")).to_be_hidden()
+    await page.get_by_label("Other arguments").fill("a=1, b=x=y")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.locator(".cli code")).to_have_text("skitter start shelves -a a=1 -a b=x=y")
+    await dialog.get_by_role("button", name="Run", exact=True).click()
+    await expect(page.locator("tbody tr").first).to_contain_text("shelves")
+    lease = await Runs.on(redis).take("a2", ["shelves"])
+    assert lease
+    assert (lease.spec.arguments, lease.spec.out) == ({"a": "1", "b": "x=y"}, "")
+
+
 async def test_a_pipeline_without_workers_says_that_it_is_ready(desk, redis):
     await report_agent(redis, Agent(name="a1", host="h", pid=1, at_most=2, offers=OFFERS))
     await create_job(redis, "books")

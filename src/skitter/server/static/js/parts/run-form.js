@@ -106,7 +106,7 @@ class RunForm {
         const named = inputs
             .filter(({ value, dataset }) => value !== (dataset.default ?? ""))
             .map(({ value, dataset }) => [dataset.argument, value]);
-        return Object.fromEntries([...(this.#others.isConnected ? pairs(this.#others.value) : []), ...named]);
+        return Object.fromEntries([...(this.#arguments.contains(this.#others) ? pairs(this.#others.value) : []), ...named]);
     }
 
     get body() {
