@@ -26,7 +26,7 @@ export class JobsPage extends Page {
             { ...counted("Done", "done"), show: ({ done }) => short(done) },
             { ...counted("Left", "remaining"), show: ({ remaining }) => short(remaining) },
             { ...counted("Dead", "dead"), show: ({ dead }) => short(dead, dead ? "error" : null) },
-            { ...counted("Items stored", "stored"), show: ({ stored }) => short(stored) },
+            { ...counted("Stored", "stored"), show: ({ stored }) => short(stored) },
             {
                 label: "Pages/s",
                 kind: "number",

@@ -15,7 +15,7 @@ export class WorkersPage extends Page {
         keyOf: (row) => row.host,
         columns: [
             { label: "Machine", kind: "name", value: (row) => row.host, show: ({ host }) => hostName(host) },
-            { label: "State", value: (row) => row.is_lost, show: machineState },
+            { label: "State", kind: "wide", value: (row) => `${row.is_lost} ${row.note}`, show: machineState },
             counted("Workers", "workers"),
             counted("Loaders", "loaders"),
             counted("Pages", "pages"),
@@ -26,12 +26,7 @@ export class WorkersPage extends Page {
                 value: (row) => Math.round(row.memory_mb),
                 show: ({ memory_mb, is_lost }) => (is_lost ? NONE : `${count(Math.round(memory_mb))} MB`),
             },
-            {
-                label: "Last seen",
-                kind: "wide",
-                value: (row) => Math.round(row.now - row.at),
-                show: (row) => h("div", {}, heard(row), row.note && clamped(row.note)),
-            },
+            { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
         ],
     });
     #table = new DataTable({
@@ -87,7 +82,7 @@ export class WorkersPage extends Page {
         this.watch(({ workers = [], silent = [], machines = [], at }) => {
             const known = new Set(workers.map(({ name }) => name));
             const all = [...silent.filter(({ name }) => !known.has(name)), ...workers];
-            this.#machines.show(machines.map((machine) => ({ ...machine, now: at })));
+            this.#machines.show(machines.map((machine) => ({ ...machine, now: at })).sort(inOrder));
             this.#table.show(all.map((worker) => ({ ...worker, now: at })));
             this.#machines.element.hidden = !machines.length;
             this.#none.hidden = all.length > 0;
@@ -100,8 +95,15 @@ function machineOf({ host, pid }) {
     return h("span", {}, hostName(host), ` · ${pid}`);
 }
 
-function machineState({ is_lost: isLost }) {
-    return h("span", { class: "pill", "data-tone": isLost ? "bad" : "ok" }, isLost ? "lost" : "at work");
+/** With what a lost one held. */
+function machineState({ is_lost: isLost, note }) {
+    const pill = h("span", { class: "pill", "data-tone": isLost ? "bad" : "ok" }, isLost ? "lost" : "at work");
+    return note ? h("div", {}, pill, h("p", { class: "small" }, clamped(note))) : pill;
+}
+
+/** Lost ones first, then by name: web-2 before web-10. */
+function inOrder(a, b) {
+    return b.is_lost - a.is_lost || a.host.localeCompare(b.host, undefined, { numeric: true });
 }
 
 /** Loaders do not fetch: show nothing instead of 0. */
