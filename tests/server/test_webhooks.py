@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -19,6 +19,7 @@ from skitter.fetch import Guard
 from skitter.fetch.http.guard import authority_of
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import count
+from skitter.frontier.records.health import TroubleKind
 from skitter.frontier.records.operators import (
     LEASE_S,
     OCCASIONS,
@@ -31,7 +32,7 @@ from skitter.frontier.records.operators import (
     save_delivery,
 )
 from skitter.frontier.transport.connection import Server
-from skitter.frontier.workers import read_log
+from skitter.frontier.workers import Heartbeat, read_log, report_machine
 from skitter.model import Completion, Request, State
 from skitter.server import webhooks
 from skitter.server.webhooks import MAX_TRIES, Message, occasions, post, wait_s
@@ -116,6 +117,25 @@ async def test_what_holds_again_is_told_again(frontier, server, receiver):
     await Sender(server).look_at(frontier)
 
     assert receiver.said == ["finish", "finish"]
+
+
+async def test_every_trouble_is_an_occasion_and_those_of_a_kind_come_in_one_message(
+    frontier, server, receiver
+):
+    assert {*webhooks.TROUBLES} == {*get_args(TroubleKind)}
+    await hook_of(frontier, receiver, on=["machine lost"])
+    await frontier.add([Request("http://a.test/")])
+    now = await frontier.server_time()
+    for host in ("web-1", "web-2"):
+        gone = Heartbeat(name=host, host=host, pid=1, started_at=now - 90, at=now - 60)
+        await report_machine(frontier, gone)
+    for _ in range(2):
+        await Sender(server).look_at(frontier)
+
+    [message] = [json.loads(one.body) for one in receiver.got]
+    assert re.fullmatch(
+        r"web-1 has been .* it held no URL: .*; web-2 has been .*", message["detail"]
+    )
 
 
 async def test_changes_are_told_each_once_and_not_those_before_the_webhook(

@@ -63,6 +63,8 @@ TROUBLES: dict[TroubleKind, Occasion] = {
     "no workers": "no workers",
     "output away": "output",
     "server full": "stuck",
+    "no handler": "no handler",
+    "machine lost": "machine lost",
 }
 
 
@@ -74,8 +76,8 @@ def occasions(
     if look.status == "finished":
         found["finish"] = f"{some(look.done, 'page')}, {some(look.dead, 'dead letter')}"
     for trouble in look.troubles:
-        if on := TROUBLES.get(trouble.kind):
-            found[on] = f"{trouble.says}: {trouble.command}"
+        on, text = TROUBLES[trouble.kind], f"{trouble.says}: {trouble.command}"
+        found[on] = f"{found[on]}; {text}" if on in found else text
     if look.dead >= hook.dead:
         found["dead"] = some(look.dead, "dead letter")
     if bad:

@@ -212,6 +212,8 @@ Occasion = Literal[
     "blocked",
     "stuck",
     "no workers",
+    "no handler",
+    "machine lost",
     "output",
     "away",
     "change",
