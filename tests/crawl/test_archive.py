@@ -38,6 +38,12 @@ async def book(page):
 """
 
 
+#: After some pages, a handler goes on only once the test says so.
+WAITS = """if next(numbers) > 9:
+        while not pathlib.Path("go").exists():
+            await asyncio.sleep(0.01)"""
+
+
 def handled(machine) -> set[str]:
     """The URLs of all pages that the spider's handlers saw: those of books, and their parents."""
     with closing(sqlite3.connect(machine.folder / "books.db")) as database:
@@ -142,8 +148,8 @@ def test_pages_are_handled_again_in_place_though_the_redo_is_killed(open_shop, m
         )
     )
     (machine.folder / "good.py").write_text(
-        "import asyncio\n"
-        + good.replace("    yield {", "    await asyncio.sleep(0.1)\n    yield {")
+        "import asyncio, itertools, pathlib\nnumbers = itertools.count()\n"
+        + good.replace("    yield {", f"    {WAITS}\n    yield {{")
     )
     crawl = machine.call("run", "bad.py", "--archive", "--workers", "1")
     assert crawl.returncode == 0, crawl.stderr
@@ -154,6 +160,7 @@ def test_pages_are_handled_again_in_place_though_the_redo_is_killed(open_shop, m
         until(lambda: any(row["currency"] not in ("?", None) for row in machine.rows()))
         kill(redo.pid, *machine.children("work"), *machine.children("load"))
         assert machine.stats().remaining, "it was killed in the middle"
+        (machine.folder / "go").touch()
         again = machine.call("run", "good.py", "--workers", "1")
         assert again.returncode == 0, again.stderr
         assert_complete(machine, shop)

@@ -90,9 +90,9 @@ PANELS = {
             "commands.pages.archive:group",
             "Show and read the pages that a crawl has kept.",
         ),
-        "replay": ("commands.pages.archive:replay", "Run a spider on kept pages, without the web."),
+        "replay": ("commands.pages.again:replay", "Run a spider on kept pages, without the web."),
         "redo": (
-            "commands.pages.archive:redo",
+            "commands.pages.again:redo",
             "Handle pages again, with the spider as it is now.",
         ),
         "forget": (
