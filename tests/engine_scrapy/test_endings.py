@@ -7,6 +7,7 @@ import json
 import pytest
 
 from skitter.frontier.items import read_items, read_rejected
+from skitter.frontier.jobs import purge_job
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.dupefilter import identities
@@ -47,6 +48,18 @@ def test_every_way_in_which_a_request_can_end(shop, make_cluster):
     assert node.stat("retry/count") == 3 * 2
     assert cluster.stats().stored == len(items)
     cluster.assert_accounted_for()
+
+
+def test_a_node_whose_job_is_gone_says_so_and_fails(shop, make_cluster, until):
+    """Whatever starts it again, such as systemd, does so only then."""
+    cluster = make_cluster(shop)
+    node = cluster.run_odd("fed")
+    until(lambda: "scrapy node started" in node.log)
+
+    cluster.ask(purge_job)
+
+    assert node.finish(code=1) == "job_gone"
+    assert f"the job {cluster.job} is gone: it was purged, or its server has lost it." in node.log
 
 
 @pytest.mark.parametrize("pipeline", ["RedisPipeline", "ItemPipeline"])

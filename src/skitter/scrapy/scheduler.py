@@ -183,7 +183,7 @@ class Scheduler:
         return closed
 
     def _on_closed(self, closed: Deferred[None]) -> None:
-        if self.node.is_futile and not closed.called:
+        if self.node.has_failed and not closed.called:
             fail_when_closed(self.crawler)
         _fire(closed)
 

@@ -95,7 +95,7 @@ class Node:
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._feed_reader: FeedReader | None = None
         self._reason = ""
-        self.is_futile = False  # every request of the crawl became a dead letter
+        self.has_failed = False  # for exit code 1
         self._on_closed: Callable[[], None] = lambda: None
 
     def start(self, opened: Callable[[BaseException | None], None]) -> None:
@@ -292,6 +292,7 @@ class Node:
 
     def _break_down(self, error: BaseException) -> None:
         logger.error("skitter: internal error, the node stops", exc_info=error)
+        self.has_failed = True
         self.engine.close_spider("skitter_error")
 
     # --- sending and leasing ----------------------------------------------------------------------
@@ -327,8 +328,10 @@ class Node:
             if self._absence.is_news(time.monotonic()):
                 self.say("warning", f"{error} {then}")
             return True
-        self.say("error", f"{error} The node stops.")
-        self.engine.close_spider("job_gone" if isinstance(error, JobMissing) else "skitter_error")
+        self.has_failed, is_gone = True, isinstance(error, JobMissing)
+        gone = f"the job {self.options.job} is gone: it was purged, or its server has lost it."
+        self.say("error", f"{gone if is_gone else error} The node stops.")
+        self.engine.close_spider("job_gone" if is_gone else "skitter_error")
         return False
 
     def _note_back(self) -> None:
@@ -371,7 +374,7 @@ class Node:
         if self.delivery.archived:
             await self.delivery.archived.close()
         if self._reason == "finished" and self.feed is None:
-            self.is_futile = await self._is_futile()
+            self.has_failed = await self._is_futile()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)
 
