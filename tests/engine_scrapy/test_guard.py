@@ -153,3 +153,13 @@ def test_the_old_name_of_the_setting_for_private_hosts_works_and_its_new_name_is
     assert GuardMiddleware(crawler).guard.allowed_hosts == {"old.test", "older.test"}
     told = "the setting SKITTER_ALLOWED_HOSTS is called SKITTER_ALLOW_HOSTS now: rename it."
     assert caplog.messages == [told]
+
+
+def test_a_misspelled_setting_of_scrapy_redis_is_told_and_those_of_the_project_are_not(caplog):
+    own = {"REDIS_CACHE_URL": "redis://cache", "REDIS_TTL": 5, "SCHEDULER_NODES": 3}
+    crawler = get_crawler(settings_dict={**own, "REDIS_START_URL_KEY": "shop:urls"})
+
+    check_settings(crawler.settings, "shop")
+
+    told = "there is no setting REDIS_START_URL_KEY: did you mean REDIS_START_URLS_KEY?"
+    assert caplog.messages == [told]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import UsageError, did_you_mean
@@ -178,6 +179,14 @@ OURS = {
 RENAMED = {"SKITTER_ALLOWED_HOSTS": "SKITTER_ALLOW_HOSTS"}
 
 
+def _nearly_theirs(name: str) -> list[str]:
+    """What a setting was probably meant to be; most others belong to the project."""
+    known = [row.name for row in SETTINGS]
+    if name in known or not name.startswith(("REDIS_", "SCHEDULER_", "MAX_IDLE_")):
+        return []
+    return get_close_matches(name, known, n=1, cutoff=0.9)
+
+
 def check_settings(settings: BaseSettings, spider: str) -> None:
     """Raises UsageError for the first setting that cannot be honoured."""
     for name in settings:
@@ -188,6 +197,8 @@ def check_settings(settings: BaseSettings, spider: str) -> None:
             if name == "SKITTER_REDIS_URL":
                 hint = "it is a variable of the environment; the setting is REDIS_URL."
             raise UsageError(f"there is no setting {name}: {hint}")
+        elif close := _nearly_theirs(name):
+            logger.warning("there is no setting %s: did you mean %s?", name, close[0])
     for row in SETTINGS:
         value = settings.get(row.name)
         if value is None or value == "":
