@@ -9,6 +9,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.dupefilters import RFPDupeFilter as ScrapyDupeFilter
 from scrapy.settings import Settings
+from scrapy_redis.spiders import RedisSpider as TheirSpider  # type: ignore[import-untyped]
 
 from skitter import scrapy as ours
 from skitter.errors import BadOption, UsageError
@@ -337,3 +338,19 @@ def test_names_and_errors_that_code_for_scrapy_redis_relies_on():
     for name, value in {"redis_key": "", "redis_batch_size": "x", "max_idle_time": "x"}.items():
         with pytest.raises(ValueError, match=name):
             type("Mine", (Fed,), {name: value})().setup_redis(Crawler(Fed))
+
+
+def test_what_still_is_scrapy_rediss_own_is_told(caplog):
+    class Books(TheirSpider):
+        name = "books"
+
+    theirs = {"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 300}}
+    ours = {"ITEM_PIPELINES": {"skitter.scrapy.RedisPipeline": 300}}
+
+    read_options(Settings(ours), Spider("books"))
+    assert not caplog.messages
+    read_options(Settings(theirs), Books())
+
+    [feed, items] = caplog.messages
+    assert feed.startswith("the spider 'books' still reads its feed with scrapy_redis: only when")
+    assert items.endswith("stored twice if its node is killed. Name skitter.scrapy.RedisPipeline.")

@@ -16,6 +16,7 @@ from skitter.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from scrapy import Spider
     from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
@@ -205,6 +206,23 @@ def check_settings(settings: BaseSettings, spider: str) -> None:
             continue
         if instead := row.refuse(value, spider):
             raise UsageError(f"{row.name} = {value!r} cannot be honoured: {instead}.")
+
+
+def warn_of_leftovers(settings: BaseSettings, spider: Spider) -> None:
+    """What still is scrapy-redis's own works, without what Skitter's does."""
+    if any(kind.__module__ == "scrapy_redis.spiders" for kind in type(spider).__mro__):
+        logger.warning(
+            "the spider %r still reads its feed with scrapy_redis: only when it is idle, and what "
+            "it has taken is lost if its process dies. Import its class from skitter.scrapy.",
+            spider.name,
+        )
+    for named in settings.getdict("ITEM_PIPELINES"):
+        where = named if isinstance(named, str) else named.__module__
+        if where.startswith("scrapy_redis."):
+            logger.warning(
+                "ITEM_PIPELINES still names scrapy_redis's pipeline: the items of a page are "
+                "stored twice if its node is killed. Name skitter.scrapy.RedisPipeline."
+            )
 
 
 #: Attributes and methods of scrapy-redis's spiders.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from skitter.errors import BadOption, UsageError
-from skitter.scrapy.compatibility import check_settings
+from skitter.scrapy.compatibility import check_settings, warn_of_leftovers
 from skitter.scrapy.connection import server_settings
 from skitter.settings import JobOptions, Layout, Politeness, Settings, check_job_name
 
@@ -151,6 +151,7 @@ class NodeOptions:
 def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
     """Raises UsageError for a setting that cannot be honoured, saying what to use instead."""
     check_settings(settings, spider.name)
+    warn_of_leftovers(settings, spider)
     politeness, slots = _politeness(settings, spider), _slots(settings)
     if (per := settings.get("SKITTER_LIMITS_PER") or "job") == "node":
         politeness, slots = Politeness(delay_s=0, max_in_flight=MAX_IN_FLIGHT), {}
