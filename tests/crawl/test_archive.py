@@ -106,7 +106,7 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
         assert (nowhere.returncode, "no.csv has no rows of books" in nowhere.stderr) == (2, True)
 
         # The output of the crawl is not that of a replay, and its limits count fetched pages.
-        settings = '[output]\nto = "books.db"\n[limits]\nmax_pages = 9\n'
+        settings = '[output]\nto = "books.db"\n[limits]\nmax_pages = 9\n[fetch]\ncache = "dev"\n'
         (machine.folder / "skitter.toml").write_text(settings)
         (machine.folder / "other.py").write_text(FOLLOWS_ALL.format(url=shop.url))
         replayed = machine.call("replay", "other.py", "--job", "books", "--json")
@@ -114,6 +114,7 @@ def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
         assert report["out"] == "books-replay.db"
         assert report["pages"] == len(archive), "a link to a page that is not kept is no page"
         assert report["kept_out"]["archive"] == 1
+        assert report["archived"] == 0, "what comes from the archive is in it"
         (machine.folder / "skitter.toml").unlink()
 
         failing = min(every)

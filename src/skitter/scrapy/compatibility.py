@@ -144,7 +144,7 @@ OURS = {
     "SKITTER_ARCHIVE": ("", "keep the pages that callbacks see in this folder, as WARC files"),
     "SKITTER_ARCHIVE_STORE": (
         "",
-        "also copy finished WARC files there, such as s3://BUCKET/FOLDER",
+        "keep pages, and copy finished WARC files there: s3://BUCKET/FOLDER",
     ),
     "SKITTER_DIR": ("", "start an embedded server in this directory"),
     "SKITTER_FEED_SCHEMES": ("http, https", "what addresses from a feed may begin with"),

@@ -157,6 +157,7 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         politeness, slots = Politeness(delay_s=0, max_in_flight=MAX_IN_FLIGHT), {}
     elif per != "job":
         raise BadValue("SKITTER_LIMITS_PER", per, "job or node")
+    store = str(settings.get("SKITTER_ARCHIVE_STORE") or "")
     return NodeOptions(
         job=job_name(settings, spider.name),
         spider=spider.name,
@@ -170,8 +171,8 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         stuck_s=_seconds(settings, "SKITTER_STUCK_S", DEFAULT_STUCK_S),
         blocked_rest_s=_seconds(settings, "SKITTER_BLOCKED_REST_S", DEFAULT_BLOCKED_REST_S),
         start_s=_seconds(settings, "SKITTER_START_S", DEFAULT_START_S),
-        archive=str(settings.get("SKITTER_ARCHIVE") or ""),
-        archive_store=str(settings.get("SKITTER_ARCHIVE_STORE") or ""),
+        archive=str(settings.get("SKITTER_ARCHIVE") or ("archive" if store else "")),
+        archive_store=store,
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
         run=whole_setting(settings, "SKITTER_RUN"),

@@ -214,7 +214,7 @@ class ArchiveOptions(Table):
     folder: Path = option(Path("archive"), "Where kept pages are.", flag="--archive-folder")
     store: str | None = option(
         None,
-        "Also copy finished WARC files to this object store, such as s3://BUCKET/FOLDER.",
+        "Keep pages, and copy finished WARC files to this object store: s3://BUCKET/FOLDER.",
         flag="--archive-store",
     )
     offline: bool = option(False, "Take pages from the archive, never from the web.")
