@@ -341,7 +341,7 @@ def test_names_and_errors_that_code_for_scrapy_redis_relies_on():
 
 
 def test_what_still_is_scrapy_rediss_own_is_told(caplog):
-    class Books(TheirSpider):
+    class Books(TheirSpider):  # type: ignore[misc]
         name = "books"
 
     theirs = {"ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 300}}
