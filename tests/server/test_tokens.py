@@ -20,8 +20,10 @@ from skitter.frontier.records.operators import (
     note_logout,
     revoke_token,
 )
+from skitter.frontier.sites.sessions import Cost, FleetRoutes, Settled
 from skitter.frontier.transport.connection import Server
 from skitter.frontier.transport.keys import LOGOUTS, TOKENS
+from skitter.model import Request
 from skitter.server import keyring as rules
 from skitter.server.api.routes import ROUTES
 from skitter.server.keyring import Failures, Keyring, own_token, session_key
@@ -237,7 +239,13 @@ async def test_a_token_of_some_jobs_knows_of_no_other(server, address, job):
     mine, other = await create_job(server, f"{job}-mine"), await create_job(server, f"{job}-other")
     token = await new_token(server, name="t", scopes=["operate"], jobs=[f"{job}-m*"])
     headers = {"authorization": f"Bearer {token}"}
+    for frontier, site in ((mine, f"{job}-mine.test"), (other, f"{job}-other.test")):
+        await frontier.add([Request(f"http://www.{site}:8080/")])
+        went = Settled(route=f"r-{job}", domain=site, verdict="good", cost=Cost(1, 0))
+        await FleetRoutes.on(server).settle([went])
     async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
+        routes = (await client.get(f"/api/jobs/{mine.job}/routes")).json()["rows"]
+        assert {one["domain"] for one in routes} == {"(all)", f"{job}-mine.test"}
         names = [one["job"] for one in (await client.get("/api/jobs")).json()["rows"]]
         assert names == [mine.job]
         assert (await client.get(f"/api/jobs/{mine.job}")).status_code == 200

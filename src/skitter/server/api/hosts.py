@@ -9,7 +9,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import asdict
 
-from skitter.engine.proxies.table import RouteRow, route_rows
+from skitter.domains import registrable_domain
+from skitter.engine.proxies.table import ALL, RouteRow, route_rows
 from skitter.extras import install
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.control import RESET, set_host
@@ -99,9 +100,17 @@ async def sessions(call: Call, query: First) -> Rows[LiveSession]:
 
 
 async def routes(call: Call) -> Rows[RouteRow]:
-    """What each proxy delivered, in total and per domain. All jobs of the server share them."""
-    await call.frontier()
-    return Rows(rows=await route_rows(call.site.server))
+    """What each proxy delivered, in total and per domain. All jobs of the server share them; a
+    token of some jobs is shown the domains of this one."""
+    frontier, rows = await call.frontier(), await route_rows(call.site.server)
+    if call.token.jobs:
+        sites = {row.domain for row in rows}
+        hosts = await find_hosts(
+            frontier, lambda host: registrable_domain(host) in sites, limit=MOST_HOSTS
+        )
+        own = {ALL, *(registrable_domain(one.name) for one in hosts)}
+        rows = [row for row in rows if row.domain in own]
+    return Rows(rows=rows)
 
 
 async def task(call: Call) -> dict[str, Any]:
