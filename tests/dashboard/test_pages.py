@@ -56,6 +56,7 @@ PAGES = {
     "workers": "tbody tr",
     "dead": "tbody tr",
     "items?view=quality": ".empty, tbody tr",
+    "items?view=changes": ".empty, tbody tr",
     "url?url=http://a.test/19": ".card",
     "settings": ".setting",
     "schedule": ".empty",

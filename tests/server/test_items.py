@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from sinks.making import FETCHED_AT, result, write
 from skitter.crawl.outputs import open_destination
 from skitter.frontier.items import ItemStream
 from skitter.frontier.records.outputs import claim_sink
@@ -67,6 +69,25 @@ async def test_stored_items_are_exported(web, stored, job):
         assert "'=1+1" in csv.text  # a spreadsheet does not run it
     else:
         assert csv.status_code == 400
+
+
+async def test_changes_are_shown_newest_first_and_long_texts_as_a_diff(web, stored, job):
+    path = f"/api/jobs/{job}/changes"
+    assert (await web.get(path)).json()["rows"] == []
+    if not stored.endswith(".db"):
+        return  # which has no feed
+    text = "".join(f"Line {n} of a text.\n" for n in range(20))
+    for number, item in enumerate(({"text": text}, {"text": text + "One more."}, {"text": ""})):
+        at = FETCHED_AT + 60 * number
+        write(stored, [replace(result(1, item), fetched_at=at)], job=job)
+
+    first = (await web.get(path, params={"limit": 1})).json()
+    [row] = first["rows"]
+    assert (row["kind"], row["field"], row["new"]) == ("changed", "text", None)
+    assert row["diff"][-1] == "-One more."
+    [row] = (await web.get(path, params={"after": first["next"]})).json()["rows"]
+    assert row["diff"][-1] == "+One more."
+    assert (await web.get(path, params={"after": "x"})).status_code == 422
 
 
 async def test_items_that_no_loader_has_taken_are_shown(web, frontier, job):

@@ -40,9 +40,11 @@ def row_id(number: int, index: int = 0) -> str:
     return f"{number:016x}-{index}"
 
 
-def write(dsn: str | Path, *batches: Sequence[Result], table: str | None = None) -> None:
+def write(
+    dsn: str | Path, *batches: Sequence[Result], table: str | None = None, job: str = JOB
+) -> None:
     """Open, write the batches, close."""
-    with closing(open_store(str(dsn), job=JOB, table=table)) as store:
+    with closing(open_store(str(dsn), job=job, table=table)) as store:
         for batch in batches:
             store.write(batch)
 

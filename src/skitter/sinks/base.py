@@ -106,8 +106,10 @@ class Watching(Protocol):
     def count_changes(self) -> int:
         """Look again: others may have noted some."""
 
-    def read_changes(self, *, after: int = 0, since: str = "", limit: int = 1000) -> list[Change]:
-        """Oldest first, after a number, since a time."""
+    def read_changes(
+        self, *, after: int = 0, before: int | None = None, since: str = "", limit: int = 1000
+    ) -> list[Change]:
+        """Oldest first, after a number, since a time; before a number, newest first."""
 
 
 @runtime_checkable

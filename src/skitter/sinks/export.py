@@ -153,7 +153,7 @@ async def write_feed(dsn: str, path: Path, *, job: str) -> int:
     Returns how many."""
     async with open_on_thread(partial(JsonlFile, str(path), job=job)) as file:
         before, after = await file.run(file.store.count), 0
-        while found := await read_feed(dsn, job=job, after=after, since="", limit=_BATCH):
+        while found := await read_feed(dsn, job=job, after=after, limit=_BATCH):
             after = found[-1].seq
             await file.write([_line_of(one) for one in found])
         return await file.run(file.store.count) - before
@@ -164,11 +164,10 @@ def _line_of(one: Change) -> Result:
     return result_of(f"change{one.seq}-0", one.url, datetime.fromisoformat(one.at), item)
 
 
-async def read_feed(dsn: str, *, job: str, after: int, since: str, limit: int) -> list[Change]:
-    """What later visits found, oldest first. Raises BadSink."""
+async def read_feed(dsn: str, *, job: str, **which: Any) -> list[Change]:
+    """What later visits found: those that `read_changes` of a store selects. Raises BadSink."""
     async with open_on_thread(partial(open_database, dsn, job=job)) as source:
-        read = partial(source.store.read_changes, after=after, since=since, limit=limit)
-        found: list[Change] = await source.run(read)
+        found: list[Change] = await source.run(partial(source.store.read_changes, **which))
         return found
 
 

@@ -29,12 +29,15 @@ from skitter.server.channels import Chart
 from skitter.server.problems import Refusal
 from skitter.server.route import Rows
 from skitter.settings import resolve
+from skitter.sinks.comparison import Change, is_text, unified
 from skitter.sinks.destination import Destination
-from skitter.sinks.export import Format, open_export, read_page
+from skitter.sinks.export import Format, open_export, read_feed, read_page
+from skitter.sinks.registry import is_database
 from skitter.sinks.rows import row_of
 
 LOOK_AT = 5000
 PART = 500
+LAST = 2**63 - 1  # no number of a change is larger
 PLACE = re.compile(r"(\d{1,5}/\d{1,15}-\d{1,15})?")
 MEDIA = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 OF_CELERY = "SKITTER_OUTPUT_"  # the outputs of Celery's workers
@@ -210,6 +213,34 @@ async def quality(call: Call) -> Quality:
     histories = await read_quality(frontier)
     rows = [line.document() for one in histories for line in lines_of(one, options.min_pages)]
     return Quality(job=frontier.job, bad=judge(histories, options), rows=rows)
+
+
+class ShownChange(Change, frozen=True, kw_only=True):
+    """An entry of the feed. `diff`: of a long text, what is different, line by line."""
+
+    diff: tuple[str, ...] = ()
+
+
+async def changes(call: Call, query: Page) -> Rows[ShownChange]:
+    """What later visits found, newest first: fields that changed, new and gone pages."""
+    frontier = await call.frontier()
+    if query.after and not (query.after.isdecimal() and len(query.after) < 19):
+        raise Refusal(422, "`after` must be the `next` of the page before.", field="after")
+    source = await _source(call, frontier)
+    if source is None or not is_database(source.store):
+        return Rows(rows=[])
+    before = int(query.after) if query.after else LAST
+    found = await read_feed(source.store, job=frontier.job, before=before, limit=query.limit)
+    more = str(found[-1].seq) if len(found) == query.limit else None
+    return Rows(rows=[_shown(one) for one in found], next=more)
+
+
+def _shown(one: Change) -> ShownChange:
+    diff = tuple(unified(one.old, one.new)) if is_text(one) else ()
+    said = {name: getattr(one, name) for name in one.__struct_fields__}
+    if diff:  # which says it all
+        said |= {"old": None, "new": None}
+    return ShownChange(**said | {"url": redact_text(one.url)}, diff=diff)
 
 
 async def rejected(call: Call, query: First) -> Rows[RejectedItem]:

@@ -93,6 +93,7 @@ ROUTES: tuple[Route, ...] = (
     # --- items
     Route("GET", f"{JOB}/items", items.items),
     Route("GET", f"{JOB}/items/export", items.export_items, media="application/x-ndjson"),
+    Route("GET", f"{JOB}/changes", items.changes),
     Route("GET", f"{JOB}/items/live", events.live_items, media=events.MEDIA),
     # --- records
     Route("GET", f"{JOB}/history", records.history),

@@ -193,12 +193,15 @@ def _entry(kind: str, row_id: str, url: str, at: datetime, **what: Any) -> dict[
 
 
 def read_changes(
-    connection: Connection, job: str, *, after: int = 0, since: str = "", limit: int = 1000
+    connection: Connection, job: str, *, after: int, before: int | None, since: str, limit: int
 ) -> list[Change]:
-    """The entries after a number, oldest first."""
+    """The entries after a number, oldest first; or before one, newest first."""
+    seq = CHANGES.c.seq
     shown = [CHANGES.c[name] for name in Change.__struct_fields__]
-    query = select(*shown).where(CHANGES.c.job == job, CHANGES.c.seq > after)
-    query = query.where(CHANGES.c.at >= since).order_by(CHANGES.c.seq).limit(limit)
+    query = select(*shown).where(CHANGES.c.job == job, seq > after, CHANGES.c.at >= since)
+    if before is not None:
+        query = query.where(seq < before)
+    query = query.order_by(seq if before is None else seq.desc()).limit(limit)
     return [
         Change(**{**row._mapping, "old": _opened(row.old), "new": _opened(row.new)})
         for row in connection.execute(query)

@@ -220,12 +220,15 @@ class SqlTable:
             self.changes = count_changes(connection, self._job)
         return self.changes
 
-    def read_changes(self, *, after: int = 0, since: str = "", limit: int = 1000) -> list[Change]:
-        """What later visits found, oldest first, after a number."""
+    def read_changes(
+        self, *, after: int = 0, before: int | None = None, since: str = "", limit: int = 1000
+    ) -> list[Change]:
+        """What later visits found, oldest first, after a number; before one, newest first."""
         with self._reading() as (connection, _, _):
             if not inspect(connection).has_table("_changes"):
                 return []  # written by an earlier release
-            return read_changes(connection, self._job, after=after, since=since, limit=limit)
+            which: Any = {"after": after, "before": before, "since": since, "limit": limit}
+            return read_changes(connection, self._job, **which)
 
     @contextmanager
     def transaction(self) -> Iterator[tuple[Connection, Shape, Table]]:

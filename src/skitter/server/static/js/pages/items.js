@@ -1,4 +1,4 @@
-/** Items: the stored ones as a table or JSON, how well their fields are filled, and the rejected ones. */
+/** Items: the stored ones as a table or JSON, what changed, how well their fields are filled, and the rejected ones. */
 
 import { address, get, of } from "../api.js";
 import { clamped, h } from "../dom.js";
@@ -19,6 +19,7 @@ const LONGEST = 120;
 const VIEWS = [
     ["Table", "table"],
     ["JSON", "json"],
+    ["Changes", "changes"],
     ["Fill rates", "quality"],
     ["Rejected", "rejected"],
 ];
@@ -71,7 +72,7 @@ export class ItemsPage extends Page {
         remember({ view: this.#view, where: this.#where.value });
         this.#rows = [];
         this.#next = null;
-        for (const part of this.ofItems) part.hidden = this.#view === "quality" || this.#view === "rejected";
+        for (const part of this.ofItems) part.hidden = !["table", "json"].includes(this.#view);
         this.#body.replaceChildren(skeleton(5));
         this.again?.();
         this.again ??= this.load(
@@ -84,6 +85,7 @@ export class ItemsPage extends Page {
 
     #read(signal) {
         if (this.#view === "quality" || this.#view === "rejected") return get(of(this.job, this.#view), {}, signal);
+        if (this.#view === "changes") return get(of(this.job, "changes"), { after: this.#next, limit: PAGE }, signal);
         return get(
             of(this.job, "items"),
             { after: this.#next, where: this.#where.value, field: this.#where.value && this.#field.value, limit: PAGE },
@@ -96,20 +98,36 @@ export class ItemsPage extends Page {
         if (this.#view === "rejected") return this.#showRejected(answer.rows);
         this.#rows = [...this.#rows, ...answer.rows];
         this.#next = answer.next;
-        if (!this.#rows.length) return this.#showNone();
+        if (!this.#rows.length) return this.#view === "changes" ? this.#showNoChange() : this.#showNone();
         const more = h("button", { hidden: !this.#next, onclick: () => this.again() }, "More");
+        const what = this.#view === "changes" ? "change" : "item";
         const foot = h(
             "div",
             { class: "table-foot" },
-            `${some(this.#rows.length, "item")}${this.#next ? ", and more" : ""}`,
+            `${some(this.#rows.length, what)}${this.#next ? ", and more" : ""}`,
             more,
         );
-        this.#body.replaceChildren(this.#view === "json" ? jsonView(this.#rows) : this.#itemTable(), foot);
+        this.#body.replaceChildren(this.#view === "json" ? jsonView(this.#rows) : this.#tableOfView(), foot);
     }
 
     #showNone() {
         this.#none = empty(icon("items"), ...this.#whyNone());
         this.#body.replaceChildren(this.#none);
+    }
+
+    #showNoChange() {
+        this.#body.replaceChildren(
+            empty(
+                icon("items"),
+                "No changes",
+                "What later visits find is here, field by field, once pages are visited again: ",
+                h("code", {}, "skitter run … --revisit"),
+            ),
+        );
+    }
+
+    #tableOfView() {
+        return this.#view === "changes" ? changeTable(this.job, this.#rows) : this.#itemTable();
     }
 
     /** A title, and what to do. */
@@ -234,6 +252,35 @@ export class ItemsPage extends Page {
         this.#body.replaceChildren(table.element);
         return null;
     }
+}
+
+function changeTable(job, rows) {
+    const table = new DataTable({
+        label: "Changes, newest first",
+        keyOf: (row) => row.seq,
+        columns: [
+            { label: "When", value: (row) => row.seq, show: ({ at }) => time(Date.parse(at) / 1000) },
+            { label: "What", value: (row) => row.kind },
+            {
+                label: "Page",
+                kind: "wide",
+                value: (row) => row.url,
+                show: ({ url }) => h("a", { href: linkTo(job, "url", { url }) }, clamped(withoutHost(url))),
+            },
+            { label: "Field", value: (row) => row.field },
+            { label: "Change", kind: "wide", value: (row) => shorten(row.new), show: changeOf },
+        ],
+    });
+    table.show(rows);
+    return table.element;
+}
+
+/** A diff, or the value before and after. */
+function changeOf({ field, old, new: now, diff }) {
+    if (!field) return "";
+    if (!diff.length) return h("span", {}, h("del", {}, shorten(old) || "nothing"), " → ", h("ins", {}, shorten(now) || "nothing"));
+    const tags = { "+": "ins", "-": "del" };
+    return h("pre", { class: "diff" }, ...diff.map((line) => h(tags[line[0]] ?? "span", {}, `${line}\n`)));
 }
 
 function sparkOf(history) {
