@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.crawl.job_loader import keep_rejected
@@ -17,10 +18,9 @@ from skitter.frontier.feed import bury_messages, finish_batch, record_refusals
 from skitter.frontier.items import count, put_items
 from skitter.frontier.sites.learned import store_robots
 from skitter.frontier.transport.endpoints import is_cluster_url
-from skitter.model import Added, Completion, Ended, Failure
+from skitter.model import Added, Completion, Ended, Failure, Request
 from skitter.observe.report import some
 from skitter.scrapy.node.cookies import SharedSessions
-from skitter.scrapy.node.kept import add_lines, archived_of, keep_pages
 from skitter.scrapy.node.mailbox import (
     FailedItem,
     FeedBatch,
@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from skitter.engine.departures import Departures
+    from skitter.engine.keeping import Archived
     from skitter.frontier.feed import ExcludedLink
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.node.mailbox import Link, Mailbox, Parcel
     from skitter.scrapy.settings import NodeOptions
+    from skitter.settings import Layout
 
 T = TypeVar("T")
 AT_ONCE = 200
@@ -289,3 +291,45 @@ def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:
 
 def _chain(lists: Iterable[list[T]]) -> list[T]:
     return [one for some in lists for one in some]
+
+
+# --- pages that callbacks saw are kept (SKITTER_ARCHIVE): on disk before they are completed -------
+
+
+def archived_of(options: NodeOptions, say: Callable[[str, str], None]) -> Archived:
+    from skitter.archive.store import Store  # an extra
+    from skitter.archive.writer import ArchiveWriter
+    from skitter.engine.keeping import Archived
+
+    writer = ArchiveWriter(Path(options.archive), options.job, say)
+    return Archived(writer, Store(options.archive_store) if options.archive_store else None)
+
+
+async def keep_pages(archived: Archived, entries: Sequence[OpenLease], figures: Figures) -> None:
+    """Safe to repeat: what is kept is not kept again."""
+    from skitter.archive.record import Record
+
+    seen = [one for one in entries if one.answer and not (one.note or one.feedback.archived)]
+    now, job = time.time(), archived.writer.job
+    records = [
+        Record(_asked(one), one.answer, now - one.answer.elapsed_s, job, one.lease.fingerprint)
+        for one in seen
+        if one.answer
+    ]
+    for one, line in zip(seen, await archived.keep(records, figures), strict=True):
+        one.feedback.archived = line
+
+
+def _asked(entry: OpenLease) -> Request:
+    """Without what only Scrapy understands."""
+    one = entry.lease.request
+    return Request(
+        url=one.url, method=one.method, body=one.body, depth=one.depth, handler=one.handler
+    )
+
+
+def add_lines(archived: Archived, entries: Iterable[OpenLease], layout: Layout) -> None:
+    """These pages were completed."""
+    for one in entries:
+        if line := one.feedback.archived:
+            archived.add(layout.shard_of(one.lease.host), line)
