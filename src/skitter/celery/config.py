@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from kombu import Exchange, Queue
@@ -118,11 +118,6 @@ class CelerySettings:
     def __post_init__(self) -> None:
         named = {output_name(name): dsn for name, dsn in self.outputs.items()}
         object.__setattr__(self, "outputs", named)
-
-    @classmethod
-    def from_environment(cls, where: Settings | None = None, **given: Any) -> Self:
-        """As above; `where` defaults to the server that the environment names."""
-        return cls(where=where or find_server(), **given)
 
     @property
     def broker(self) -> str:

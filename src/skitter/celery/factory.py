@@ -49,7 +49,7 @@ _default: list[Any] = []  # the app behind `skitter.celery.app`
 def make_app(settings: CelerySettings | Settings | None = None, **overrides: Any) -> Any:
     """A Celery app with our tasks and the settings in config.py; `overrides` are Celery's own."""
     if not isinstance(settings, CelerySettings):
-        settings = CelerySettings.from_environment(settings)
+        settings = CelerySettings(where=settings) if settings else CelerySettings()
     app = Celery("skitter", set_as_current=False)
     app.conf.update(shipped(settings) | overrides)
     return _set_up(app, settings)

@@ -58,13 +58,16 @@ class KnownJobs:
 
     jobs: dict[str, KnownJob] = field(default_factory=dict)
 
-    async def find(self, server: Server, job: str) -> KnownJob:
-        """Opens it again now and then: it may have new options, or be a new one of its name. Raises
-        JobMissing."""
+    async def find(self, server: Server, job: str, *, fresh_s: float = OPTIONS_FRESH_S) -> KnownJob:
+        """Looks at it again now and then: it may have new options, or be a new one of its name. The
+        frontier stays the same object: each one is a client on the server. Raises JobMissing."""
         now, known = time.monotonic(), self.jobs.pop(job, None)
-        if known is None or now - known.at > OPTIONS_FRESH_S:
-            frontier = await open_job(server, job)
-            known = KnownJob(await read_birth(frontier), frontier, now)
+        if known is None or now - known.at >= fresh_s:
+            found = await open_job(server, job)
+            if known and known.frontier.layout == found.layout:
+                known.frontier.options = found.options
+                found = known.frontier
+            known = KnownJob(await read_birth(found), found, now)
         self.jobs[job] = known
         while len(self.jobs) > MAX_JOBS:
             self.jobs.pop(next(iter(self.jobs)))

@@ -53,7 +53,6 @@ Only = Literal["browser", "http"] | None
 CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
 MAX_WARM_JOBS = 8
-MAX_FRONTIERS = 64
 STOPPING, WATCHING, TELLING = 0, 1, 2  # flags
 NO_LOOP = (
     "this process runs on {0}, which has no place for the event loop that fetches pages: send the "
@@ -93,7 +92,6 @@ class _Opened:
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     server: Server | None = None
     warm: dict[str, list[WarmWorker]] = field(default_factory=dict)
-    frontiers: dict[str, Frontier] = field(default_factory=dict)
     known: KnownJobs = field(default_factory=KnownJobs)
 
     def __post_init__(self) -> None:
@@ -327,16 +325,8 @@ class Runtime:
         return opened.server
 
     async def frontier(self, job: str) -> Frontier:
-        """Raises JobMissing. Reuses the same object: each one is a client on the server."""
-        frontiers, found = self._open().frontiers, await open_job(await self.server(), job)
-        known = frontiers.pop(job, found)
-        if known.layout != found.layout:  # purged and recreated
-            known = found
-        known.options = found.options
-        frontiers[job] = known
-        while len(frontiers) > MAX_FRONTIERS:
-            frontiers.pop(next(iter(frontiers)))
-        return known
+        """As it is now. Raises JobMissing."""
+        return (await self._open().known.find(await self.server(), job, fresh_s=0)).frontier
 
     @asynccontextmanager
     async def warm_worker(self, spec: JobSpec, *, only: Only = None) -> AsyncIterator[WarmWorker]:
