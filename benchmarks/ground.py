@@ -55,6 +55,11 @@ class Ground:
         stats = (await self.server.command("INFO", "commandstats")).get("cmdstat_evalsha", {})
         return int(stats.get("usec", 0))
 
+    async def server_cpu_s(self) -> float:
+        """Seconds of processor time that the server has taken."""
+        info = await self.server.command("INFO", "cpu")
+        return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
     async def data_bytes(self) -> int:
         """The size of the data, without client buffers."""
         await self.quiet()

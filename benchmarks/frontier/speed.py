@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 AHEAD = 50  # URLs that the loop leases ahead
-TIME = Figure("us/URL", min, inverse=True)
+TIME, WORK = Figure("us/URL", min, inverse=True), Figure("us/URL", min, inverse=True)
 GOALS = {
     "in batches": Goal("12 times faster", least=12.0),
     "one by one": Goal("twice as fast", least=2.0),
@@ -47,15 +47,27 @@ class Speed(Part):
         ours = [Contender(name, partial(run, ground, urls)) for name, (run, urls) in ways.items()]
         peers = [Contender(peer.title, partial(_ask, ground, peer, few)) for peer in self.peers]
         await take_turns(ground, [*ours, *peers], part=self.name, rounds=self.rounds)
-        return [
+        theirs = next(iter(peers), None)
+        beside = f"scrapy-redis: seen + push + pop of {self.few_urls:,}" if peers else ""
+        rows = [
             Row(
                 what=f"add + lease + complete of {len(ways[one.name][1]):,} URLs, {one.name}, "
                 f"best of {self.rounds}",
                 figure=TIME,
                 ours=one,
-                theirs=next(iter(peers), None),
-                beside=f"scrapy-redis: seen + push + pop of {self.few_urls:,}" if peers else "",
+                theirs=theirs,
+                beside=beside,
                 goal=GOALS[one.name],
+            )
+            for one in ours
+        ]
+        return rows + [
+            Row(
+                what=f"CPU time of client and server for a URL, {one.name}, least",
+                figure=WORK,
+                ours=one,
+                theirs=theirs,
+                beside="scrapy-redis" if peers else "",
             )
             for one in ours
         ]
@@ -63,14 +75,22 @@ class Speed(Part):
 
 async def in_batches(ground: Ground, urls: list[str]) -> Sample:
     frontier = await create_job(ground.server, "speed", options=RUDE)
-    return await _microseconds(frontier, await add_and_finish(frontier, urls), len(urls))
+    before = await _cpu_s(ground)
+    took = await add_and_finish(frontier, urls)
+    return await _microseconds(frontier, took, await _cpu_s(ground) - before, len(urls))
 
 
 async def one_by_one(ground: Ground, urls: list[str]) -> Sample:
     """As a plain loop does it, with a queue that leases ahead."""
     frontier = await create_job(ground.server, "speed", options=RUDE)
+    before = await _cpu_s(ground)
     took = await asyncio.to_thread(_loop, frontier.job, f"unix://{ground.socket}", urls)
-    return await _microseconds(frontier, took, len(urls))
+    return await _microseconds(frontier, took, await _cpu_s(ground) - before, len(urls))
+
+
+async def _cpu_s(ground: Ground) -> float:
+    """Of the server, and of this process."""
+    return time.process_time() + await ground.server_cpu_s()
 
 
 def _loop(job: str, redis: str, urls: list[str]) -> float:
@@ -84,15 +104,17 @@ def _loop(job: str, redis: str, urls: list[str]) -> float:
         return time.perf_counter() - started
 
 
-async def _microseconds(frontier: Frontier, took: float, urls: int) -> Sample:
+async def _microseconds(frontier: Frontier, took: float, worked: float, urls: int) -> Sample:
     await check_done(frontier, urls)
-    return {TIME: [took / urls * 1e6]}
+    return {TIME: [took / urls * 1e6], WORK: [worked / urls * 1e6]}
 
 
 async def _ask(ground: Ground, peer: Peer, urls: list[str]) -> Sample:
     path = ground.directory / "few.txt"
     path.write_text("\n".join(urls))
+    before = await ground.server_cpu_s()
     figures = await peer.run(verb="speed", socket=str(ground.socket), urls=str(path))
     if figures["popped"] != len(urls):
         raise AssertionError(f"the peer popped {figures['popped']:,} of {len(urls):,} URLs")
-    return {TIME: [figures["seconds"] / len(urls) * 1e6]}
+    worked = figures["cpu_seconds"] + await ground.server_cpu_s() - before
+    return {TIME: [figures["seconds"] / len(urls) * 1e6], WORK: [worked / len(urls) * 1e6]}
