@@ -260,7 +260,7 @@ def plan_of(
         also=tuple(also),
         **how,
     )
-    if plan.worker.archive.keep:
+    if plan.worker.archive.is_on:
         from skitter.archive.store import check  # an extra
 
         check(plan.worker.archive.store)

@@ -88,7 +88,7 @@ class Crawl:
         """The outcome. `bad`, `stopped_for`: why it was paused or stopped, if it was. Raises
         ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
-        if (archive := self.plan.worker.archive).keep:
+        if (archive := self.plan.worker.archive).is_on:
             from skitter.engine.keeping import settle  # an extra
 
             await settle(frontier, archive.folder)
@@ -106,7 +106,7 @@ class Crawl:
             lost=self.lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
             downloads=downloads.files,
-            archived=await self._archived() if archive.keep else {},
+            archived=await self._archived() if archive.is_on else {},
             downloaded_bytes=downloads.bytes,
             vanished=await vanished(frontier, since_s=self.since_s) if stats.dead else [],
             bad=list(bad) or await self.find_bad(),
@@ -124,7 +124,7 @@ class Crawl:
     async def put_away(self) -> AsyncIterator[str]:
         """Copy what killed workers have left of an archive. What cannot be done now."""
         archive = self.plan.worker.archive
-        if not archive.keep:
+        if not archive.is_on:
             return
         from skitter.archive.store import Store  # an extra
         from skitter.engine.keeping import copy_out, settle, unlisted

@@ -94,7 +94,6 @@ class Plan:
     def worker(self) -> WorkerConfig:
         """What each worker gets."""
         fetch, archive = self.config.fetch, self.config.archive
-        keeps = archive.keep or fetch.cache is not None or archive.store is not None
         return self.config.for_worker(
             job=self.job,
             spider=self.target,
@@ -102,7 +101,7 @@ class Plan:
             trusts_seeds=self.trusts_seeds,
             keep_alive=self.keep_alive,
             fetch=replace(fetch, allow_hosts=(*fetch.allow_hosts, *self.allow)),
-            archive=replace(archive, keep=keeps and not archive.offline),
+            archive=replace(archive, keep=archive.keep or fetch.cache is not None),
         )
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 #: What differs from a crawl of the web.
 SETTINGS: Final[dict[str, Any]] = {
     "archive.offline": True,
-    "archive.keep": False,
     "fetch.obey_robots": False,  # it was asked when the page was fetched
     "politeness.delay_s": 0.0,
     "politeness.max_in_flight": 64,

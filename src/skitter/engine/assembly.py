@@ -61,7 +61,7 @@ async def open_worker(
         if config.proxies and not config.archive.offline:
             http, renderer = await web.open_routes(stack, http, renderer, log)
         departures = Departures(frontier, resolver)
-        archived = archived_of(config, frontier.job, log) if config.archive.keep else None
+        archived = archived_of(config, frontier.job, log) if config.archive.is_on else None
         if archived:
             stack.push_async_callback(archived.close)
         parts = Parts(

@@ -224,6 +224,11 @@ class ArchiveOptions(Table):
     failed_mb: int = option(32, "Space for these on the server, in MB.", low=1, high=1000)
     max_file_mb: int = option(1000, "Begin a new WARC file after this size.", low=1, high=10**6)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether pages are kept: what comes from the archive is in it."""
+        return (self.keep or self.store is not None) and not self.offline
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions(Table):

@@ -38,7 +38,7 @@ class Archive(Stage):
 
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
-        return cls(parts) if parts.config.archive.keep and parts.frontier else None
+        return cls(parts) if parts.config.archive.is_on and parts.frontier else None
 
     async def ended(self, visit: Visit, outcome: Outcome) -> Outcome | None:
         lease, response = visit.lease, visit.response

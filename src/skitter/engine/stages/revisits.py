@@ -50,7 +50,7 @@ class Revisits(Stage):
     @classmethod
     def bind(cls, parts: Parts) -> Self | None:
         archive = parts.config.archive
-        folder = archive.folder if archive.keep else None
+        folder = archive.folder if archive.is_on else None
         return cls(parts.frontier, folder) if parts.frontier else None
 
     async def before(self, visit: Visit) -> Outcome | None:
