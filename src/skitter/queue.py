@@ -58,6 +58,7 @@ FIELDS = frozenset({*Request.__struct_fields__, "dont_filter"})
 #: The longest that `turn` reserves ahead; a longer wait is asked for again.
 TURN_S = 5.0
 
+_ABOUT = "use stats(), which has .seen, .leased and .dead; `skitter why JOB URL` knows of one URL."
 #: What methods are called in queues that people wrote themselves.
 ELSEWHERE = {
     **dict.fromkeys(("push_bulk", "add_urls", "add_many"), "use push_many(urls)."),
@@ -69,6 +70,7 @@ ELSEWHERE = {
     ),
     **dict.fromkeys(("mark_failed", "nack", "requeue"), "use fail(task, error)."),
     **dict.fromkeys(("get_stats", "size", "qsize"), "use stats(), which has .pending and others."),
+    **dict.fromkeys(("seen", "is_seen", "processing", "failed"), _ABOUT),
     "monitor": "use `skitter status -w` in a terminal, or stats().",
     "clear": "use `skitter purge JOB` in a terminal.",
 }

@@ -51,6 +51,7 @@ def folder(tmp_path, monkeypatch):
         (["run", "spider.py", "--header", "accept"], 2, "--header must be 'NAME: VALUE'"),
         (["items", "{job}"], 2, "Did you mean 'export'?"),
         (["retry", "{job}"], 2, "Did you mean 'dead retry'?"),
+        (["mark_failed", "{job}"], 2, "Did you mean 'dead list'?"),
         (["run", "spider.py", "--delay", "soon"], 2, "--delay"),
         (["run", "spider.py", "--log-level", "loud"], 2, "--log-level"),
         (["config", "--max-pages", "0"], 2, "--max-pages"),

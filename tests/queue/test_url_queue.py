@@ -562,6 +562,7 @@ def test_a_queue_with_nothing_but_a_bad_message_ends(queue, job, server_url):
         ("mark_failed", "fail"),
         ("get_stats", "stats"),
         ("monitor", "skitter status -w"),
+        ("processing", "stats"),
         ("relese", "release"),
     ],
 )

@@ -208,8 +208,11 @@ ELSEWHERE = {
     "stop": "cancel",
     "delete": "purge",
     "rm": "purge",
-    "add": "push",
-    "enqueue": "push",
+    **dict.fromkeys(("add", "add-url", "add-urls", "enqueue", "push-bulk"), "push"),
+    **dict.fromkeys(("mark-failed", "failed"), "dead list"),
+    "clear": "purge",
+    "get-stats": "status",
+    "results": "export",
     "retry": "dead retry",
     "init": "new",
     "genspider": "new",
@@ -258,7 +261,7 @@ class Menu(Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args[0] not in self.homes and not ctx.resilient_parsing:
-            if ours := ELSEWHERE.get(args[0]):
+            if ours := ELSEWHERE.get(args[0].replace("_", "-")):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {ours!r}?")
             raise click.NoSuchCommand(args[0], possibilities=self.homes, ctx=ctx)
         return super().resolve_command(ctx, args)
