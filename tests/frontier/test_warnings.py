@@ -123,6 +123,12 @@ def test_why_a_job_needs_somebody(seen, kinds, says):
     assert found[0].says.startswith(says) if found else not says
 
 
+def test_a_job_of_scrapy_without_nodes_needs_scrapy():
+    [trouble] = find_troubles(sight(LOADER, spider="books"))
+
+    assert trouble.command == "scrapy crawl books"
+
+
 def test_a_server_that_begins_to_evict_while_a_crawl_runs_is_told():
     """Whoever connects later is refused; those who are connected see a note."""
     sound, evicting = facts(), facts(eviction="allkeys-lru")

@@ -13,6 +13,7 @@ import msgspec
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import oldest_item_at
 from skitter.frontier.jobs import for_each_job, open_job
+from skitter.frontier.records.drivers import spider_of
 from skitter.frontier.records.health import (
     LATE_S,
     Sight,
@@ -143,6 +144,7 @@ class Watcher(msgspec.Struct):
             known.spent = await read_counts(frontier)
             known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
             known.nodes = await inspect(frontier.server)
+            known.spider = await spider_of(frontier) if frontier.layout.fingerprinter else ""
             known.unhandled = [*await unhandled(frontier)] if stats.unhandled else []
             known.sink = await find_sink(frontier) if stats.items else ""
             known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
@@ -237,6 +239,7 @@ class _Known(msgspec.Struct):
     notes: list[str] = msgspec.field(default_factory=list)
     nodes: list[ServerFacts] = msgspec.field(default_factory=list)
     sink: str = ""
+    spider: str = ""
     outputs: list[Backlog] = msgspec.field(default_factory=list)
     unhandled: list[str] = msgspec.field(default_factory=list)
     oldest_item_at: float | None = None
@@ -262,6 +265,7 @@ class _Known(msgspec.Struct):
             delay_s=self.hosts.bound.delay_s if self.hosts.bound else 0.0,
             machines=machines,
             unhandled=self.unhandled,
+            spider=self.spider,
         )
 
     @property

@@ -180,7 +180,12 @@ async def note_spider(frontier: Frontier, name: str, *, begins: bool) -> str:
     """The spider whose methods the job's requests name: the one that began this run."""
     set_it = "HSET" if begins else "HSETNX"
     await frontier.home.command(set_it, "control", "spider", name)
-    return str((await frontier.home.command("HGET", "control", "spider")).decode())
+    return await spider_of(frontier)
+
+
+async def spider_of(frontier: Frontier) -> str:
+    """Of a job of Scrapy nodes; empty for others."""
+    return (await frontier.home.command("HGET", "control", "spider") or b"").decode()
 
 
 # --- what an engine asks of a job that it takes back, or that is idle ----------------------------

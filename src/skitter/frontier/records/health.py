@@ -203,6 +203,7 @@ class Sight(NamedTuple):
     machines: Sequence[Machine] = ()
     unhandled: Sequence[str] = ()  # handlers that pages wait for, and no worker has
     waits: str = ""  # what all of its workers wait for, as they are to
+    spider: str = ""  # of Scrapy, whose nodes are its workers
 
 
 def find_troubles(sight: Sight, directory: Path | None = None) -> list[Trouble]:
@@ -259,7 +260,9 @@ def _no_workers(sight: Sight) -> Trouble | None:
     return Trouble(
         kind="no workers",
         says=f"{waiting}, and no worker is running",
-        command=f"skitter worker SPIDER --job {stats.job}",
+        command=f"scrapy crawl {sight.spider}"
+        if sight.spider
+        else f"skitter worker SPIDER --job {stats.job}",
     )
 
 
