@@ -109,6 +109,9 @@ async def test_the_number_of_workers_is_previewed_and_makes_processes_come_and_g
 
     await page.get_by_role("button", name="One worker fewer").click()
     await expect(page.locator(".scale .effect")).to_contain_text("1 stops on")
+    boxes = [await one.bounding_box() for one in await page.locator(".scale .plan button").all()]
+    assert len({box["y"] for box in boxes if box}) == 1  # side by side, and nothing on top of them
+    await expect(page.get_by_role("tooltip")).to_be_hidden()
     await page.get_by_role("button", name="Undo").click()
     await expect(page.get_by_label("Workers wanted")).to_have_value("3")
 

@@ -17,7 +17,7 @@ export function listenForTips() {
     document.body.append(tip);
     const show = (event) => showFor(event.target.closest?.("[data-cli], [data-says]"));
     document.addEventListener("pointerover", show);
-    document.addEventListener("focusin", show);
+    document.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && show(event)); // no click
     document.addEventListener("focusout", hide);
     document.addEventListener("pointerdown", hide);
     document.addEventListener("scroll", hide, { capture: true, passive: true });
@@ -37,11 +37,12 @@ function showFor(element) {
     place(owner.getBoundingClientRect());
 }
 
+/** Above, if there is room: what a control leads to appears below it. */
 function place(box) {
-    const below = box.bottom + tip.offsetHeight + 10 < innerHeight;
+    const above = box.top - tip.offsetHeight - 6;
     const left = Math.min(Math.max(8, box.left), innerWidth - tip.offsetWidth - 8);
     tip.style.left = `${left}px`;
-    tip.style.top = `${below ? box.bottom + 6 : box.top - tip.offsetHeight - 6}px`;
+    tip.style.top = `${above > 4 ? above : box.bottom + 6}px`;
 }
 
 function hide() {

@@ -31,7 +31,7 @@ export function workerStepper(job) {
     const says = h("span", { class: "effect", role: "status" });
     const apply = h("button", { class: "primary", onclick: send }, "Apply");
     const undo = h("button", { onclick: reset }, "Undo");
-    const question = h("div", { class: "question", hidden: true }, says, apply, undo);
+    const question = h("div", { class: "plan", hidden: true }, says, h("span", { class: "together" }, apply, undo));
     const wish = () => ({ workers: Number(input.value || 0), per_machine: each.checked });
     const step = (by) => change(Number(input.value || 0) + by);
 
