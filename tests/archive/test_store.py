@@ -9,7 +9,7 @@ import pytest
 
 from skitter.archive.index import Archive, write_lines
 from skitter.archive.record import Record
-from skitter.archive.store import Copied, Store
+from skitter.archive.store import Copied, Store, StoreAway
 from skitter.archive.writer import ArchiveWriter
 from skitter.errors import UsageError
 from skitter.model import Request, Response
@@ -86,3 +86,19 @@ def test_what_is_not_a_file_name_stays_in_the_store(store, tmp_path):
 def test_another_place_is_refused_with_a_sentence(url):
     with pytest.raises(UsageError, match=re.escape("is not an object store")):
         Store(url)
+
+
+def test_a_store_is_asked_only_when_a_file_is_finished(tmp_path, monkeypatch):
+    for name, value in [
+        ("ENDPOINT_URL", "http://127.0.0.1:9"), ("ALLOW_HTTP", "true"), ("REGION", "here"),
+        ("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "secret-y"),
+    ]:  # fmt: skip
+        monkeypatch.setenv(f"AWS_{name}", value)
+    away, writer = Store("s3://bucket/pages"), open_writer(tmp_path)
+    keep(writer, "1")
+    assert away.push(tmp_path) == Copied()
+
+    writer.close()
+    with pytest.raises(StoreAway, match=re.escape("s3://bucket/pages refuses: ")) as raised:
+        away.push(tmp_path)
+    assert "secret-y" not in str(raised.value)

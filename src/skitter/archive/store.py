@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skitter.archive.files import claim, index_of, inside, warcs_of
+from skitter.archive.files import claim, index_of, inside, is_being_written, warcs_of
 from skitter.errors import InfrastructureError, UsageError, shorten
 from skitter.extras import install
 from skitter.redact import redact
@@ -88,11 +88,12 @@ class Store:
             return self._pull(folder)
 
     def _push(self, folder: Path) -> Copied:
-        paths = [path for path in warcs_of(folder) if self._known.get(path.name) != _sizes(path)]
+        new = [path for path in warcs_of(folder) if self._known.get(path.name) != _sizes(path)]
+        paths = [path for path in new if not is_being_written(path)]
         there, done = self._list() if paths else {}, Copied()
         for path in paths:
             with path.open("rb") as file:
-                if claim(file):  # else its worker has it, or somebody copies it
+                if claim(file):  # else somebody copies it
                     sizes, size = _sizes(path), self._put(path, there)
                     self._known[path.name] = sizes
                     done = Copied(done.files + bool(size), done.size_bytes + size)
