@@ -15,32 +15,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import (
-    Boolean,
-    Date,
-    Double,
-    and_,
-    case,
-    create_engine,
-    event,
-    inspect,
-    null,
-    text,
-)
-from sqlalchemy.dialects.mysql import (
-    BIGINT,
-    DATETIME,
-    LONGBLOB,
-    LONGTEXT,
-    VARCHAR,
-    insert,
-)
+from sqlalchemy import Boolean, Date, Double, and_, case, create_engine, event, inspect, null, text
+from sqlalchemy.dialects.mysql import BIGINT, DATETIME, LONGBLOB, LONGTEXT, VARCHAR, insert
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.types import TypeDecorator
 
 from skitter.sinks.base import BadSink, MissingExtra, SinkAway
 from skitter.sinks.columns import Kind, json_text
-from skitter.sinks.databases.shape import Dialect, FailureKind, parse_dsn
+from skitter.sinks.databases.shape import Dialect, FailureKind, parse_dsn, quote_of
 from skitter.sinks.databases.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
@@ -226,25 +208,14 @@ class Mysql(Dialect):
         if got.scalar() != 1:
             raise SinkAway(f"{self.name}: another process has locked {what} for {_LOCK_S} s")
 
-    def add_columns(
-        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
-    ) -> None:
-        quote = _quote(connection)
-        added = (
-            f"ADD COLUMN {quote(one.name)} {_declared(connection, one.kind)}" for one in columns
-        )
-        connection.exec_driver_sql(f"ALTER TABLE {quote(table)} {', '.join(added)}")
-
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
     ) -> None:
         """A new column takes over the values and, in one step, the name and the indexes."""
-        of, name, fresh = map(_quote(connection), (table, column.name, _WIDENED))
-        declared, value = _declared(connection, column.kind), _converted(name, old, column.kind)
+        of, name, fresh = map(quote_of(connection), (table, column.name, _WIDENED))
+        declared, value = self.declared(connection, column.kind), _converted(name, old, column.kind)
         found = inspect(connection)
-        if _WIDENED in [
-            one["name"] for one in found.get_columns(table)
-        ]:  # of a loader that was killed
+        if _WIDENED in [one["name"] for one in found.get_columns(table)]:  # a killed loader's
             connection.exec_driver_sql(f"ALTER TABLE {of} DROP COLUMN {fresh}")
         connection.exec_driver_sql(f"ALTER TABLE {of} ADD COLUMN {fresh} {declared}")
         connection.exec_driver_sql(f"UPDATE {of} SET {fresh} = {value}")
@@ -252,17 +223,13 @@ class Mysql(Dialect):
         is_text = column.kind is not Kind.FLOAT
         for index in found.get_indexes(table):
             if column.name in index["column_names"]:
-                steps += _again(index, column.name if is_text else "", _quote(connection))
+                steps += _again(index, column.name if is_text else "", quote_of(connection))
         connection.exec_driver_sql(f"ALTER TABLE {of} {', '.join(steps)}")
 
     def judge(self, error: DBAPIError) -> FailureKind:
-        code = next(iter(getattr(error.orig, "args", ())), None)
-        # No connection, shutting down, disk full, read only, deadlock, ...
-        return (
-            _FAILURE_KINDS.get(code, FailureKind.AWAY)
-            if isinstance(code, int)
-            else FailureKind.AWAY
-        )
+        code: Any = next(iter(getattr(error.orig, "args", ())), None)
+        # Else: no connection, shutting down, disk full, read only, deadlock, ...
+        return _FAILURE_KINDS.get(code, FailureKind.AWAY)
 
     def explain(self, error: SQLAlchemyError) -> str:
         said = getattr(getattr(error, "orig", None), "args", ())
@@ -287,14 +254,6 @@ def _again(index: Any, text: str, quote: Callable[[str], str]) -> tuple[str, str
 def _unlock(connection: Any, *_: object) -> None:
     with suppress(Exception), connection.cursor() as cursor:  # it may be broken
         cursor.execute("DO RELEASE_ALL_LOCKS()")
-
-
-def _quote(connection: Connection) -> Callable[[str], str]:
-    return connection.dialect.identifier_preparer.quote_identifier
-
-
-def _declared(connection: Connection, kind: Kind) -> str:
-    return _TYPES[kind].compile(connection.dialect)
 
 
 def _converted(name: str, old: Kind, new: Kind) -> str:

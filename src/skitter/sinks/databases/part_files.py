@@ -11,15 +11,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    Column,
-    MetaData,
-    Table,
-    delete,
-    exists,
-    insert,
-    select,
-)
+from sqlalchemy import Column, MetaData, Table, delete, exists, insert, select
 
 from skitter.sinks.columns import Kind
 from skitter.sinks.databases.shape import BINARY, NAME, OF_MYSQL

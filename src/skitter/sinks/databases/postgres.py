@@ -27,14 +27,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.columns import Kind, json_text
-from skitter.sinks.databases.shape import Dialect, FailureKind, parse_dsn
+from skitter.sinks.databases.shape import Dialect, FailureKind, parse_dsn, quote_of
 from skitter.sinks.databases.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sqlalchemy import Connection, Engine, Table
-    from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
     from skitter.sinks.base import Row
@@ -167,7 +166,7 @@ class Postgres(Dialect):
     def begin_write(self, connection: Connection, table: str, *, alone: bool) -> None:
         # The lock that INSERT takes anyway, but before the shape is read: ALTER TABLE then waits.
         mode = "SHARE ROW EXCLUSIVE" if alone else "ROW EXCLUSIVE"
-        quote = connection.dialect.identifier_preparer.quote_identifier
+        quote = quote_of(connection)
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         connection.exec_driver_sql(f"LOCK TABLE {quote(table)} IN {mode} MODE")
 
@@ -185,29 +184,19 @@ class Postgres(Dialect):
         collation = connection.execute(_COLLATION, {"table": table}).scalar()
         if collation == "C":
             return
-        quote = connection.dialect.identifier_preparer.quote_identifier
+        quote = quote_of(connection)
         name = quote(f"{table[:50]}_skitter_pages")
         with suppress(DBAPIError), connection.begin_nested():
             connection.exec_driver_sql(
                 f"CREATE INDEX IF NOT EXISTS {name} ON {quote(table)} (_job, {self.row_id})"
             )
 
-    def add_columns(
-        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
-    ) -> None:
-        quote = connection.dialect.identifier_preparer.quote_identifier
-        added = ", ".join(
-            f"ADD COLUMN {quote(column.name)} {_TYPES[column.kind].compile(connection.dialect)}"
-            for column in columns
-        )
-        connection.exec_driver_sql(f"ALTER TABLE {quote(table)} {added}")
-
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
     ) -> None:
-        quote = connection.dialect.identifier_preparer.quote_identifier
+        quote = quote_of(connection)
         name = quote(column.name)
-        declared = _TYPES[column.kind].compile(connection.dialect)
+        declared = self.declared(connection, column.kind)
         connection.exec_driver_sql(
             f"ALTER TABLE {quote(table)} ALTER COLUMN {name} TYPE {declared}"
             f" USING {_converted(name, old, column.kind)}"
@@ -219,10 +208,6 @@ class Postgres(Dialect):
             if state[:length] in _FAILURE_KINDS:
                 return _FAILURE_KINDS[state[:length]]
         return FailureKind.AWAY  # no connection, shutting down, disk full, read only, deadlock, ...
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        reason = str(getattr(error, "orig", None) or error).strip()
-        return reason.splitlines()[0] if reason else type(error).__name__
 
 
 def _without_nul(value: Any) -> Any:

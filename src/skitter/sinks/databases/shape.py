@@ -151,7 +151,16 @@ class Dialect(Protocol):
 
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]
-    ) -> None: ...
+    ) -> None:
+        quote = quote_of(connection)
+        added = (
+            f"ADD COLUMN {quote(one.name)} {self.declared(connection, one.kind)}" for one in columns
+        )
+        connection.exec_driver_sql(f"ALTER TABLE {quote(table)} {', '.join(added)}")
+
+    def declared(self, connection: Connection, kind: Kind) -> str:
+        """The type of a column, in SQL."""
+        return self.types[kind].compile(connection.dialect)
 
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
@@ -161,6 +170,13 @@ class Dialect(Protocol):
 
     def explain(self, error: SQLAlchemyError) -> str:
         """The reason in one line, without the statement and its values."""
+        reason = str(getattr(error, "orig", None) or error).strip()
+        return reason.splitlines()[0] if reason else type(error).__name__
+
+
+def quote_of(connection: Connection) -> Callable[[str], str]:
+    """How names are written there."""
+    return connection.dialect.identifier_preparer.quote_identifier
 
 
 #: MySQL indexes only text of a limited length, and cuts longer text than 64 KB. A database of its
@@ -321,7 +337,7 @@ def _kind(name: str, table: str) -> Kind:
 
 
 def _column_names(connection: Connection, table: str) -> list[str]:
-    quoted = connection.dialect.identifier_preparer.quote_identifier(table)
+    quoted = quote_of(connection)(table)
     return list(connection.execute(text(f"SELECT * FROM {quoted} LIMIT 0")).keys())
 
 
@@ -438,7 +454,7 @@ def take_views(connection: Connection, table: str) -> Types:
     for name, filled in connection.execute(query):
         known[name].add(filled)
     there = set(inspect(connection).get_view_names()) if known else set()
-    quote = connection.dialect.identifier_preparer.quote_identifier
+    quote = quote_of(connection)
     for name in known:
         with _attempt(connection):
             if (view := view_name(table, name)) in there:
@@ -474,7 +490,7 @@ def view_name(table: str, name: str) -> str:
 
 
 def _definition(connection: Connection, shape: Shape, name: str, fields: set[str]) -> str:
-    quote = connection.dialect.identifier_preparer.quote_identifier
+    quote = quote_of(connection)
     shown = [column.name for field, column in shape.columns.items() if field in fields - {TYPE}]
     columns = ", ".join(quote(column) for column in [*OWN, *shown])
     view, table = quote(view_name(shape.table, name)), quote(shape.table)

@@ -47,13 +47,7 @@ from skitter.sinks.databases.attachments import (
     note_files,
     note_uses,
 )
-from skitter.sinks.databases.changes import (
-    Feed,
-    News,
-    count_changes,
-    forget_changes,
-    read_changes,
-)
+from skitter.sinks.databases.changes import Feed, News, count_changes, forget_changes, read_changes
 from skitter.sinks.databases.shape import (
     CATALOG,
     NAME,
@@ -69,6 +63,7 @@ from skitter.sinks.databases.shape import (
     note_columns,
     note_emptied,
     put_views,
+    quote_of,
     read_crawl,
     read_emptied,
     read_shape,
@@ -232,7 +227,7 @@ class SqlTable:
 
     @contextmanager
     def transaction(self) -> Iterator[tuple[Connection, Shape, Table]]:
-        """For what others keep beside the table: databases/parts.py."""
+        """For what others keep beside the table: databases/part_files.py, tree.py."""
         self._dialect.require()
         with self._errors(), self._engine.begin() as connection:
             shape = self._existing(connection)
@@ -379,7 +374,7 @@ class SqlTable:
 
     def _known_times(self, connection: Connection, pages: Iterable[str]) -> dict[str, datetime]:
         """When the stored rows of these pages were fetched, by id."""
-        quote = connection.dialect.identifier_preparer.quote_identifier
+        quote = quote_of(connection)
         types = Column("_id", Text), Column("_fetched_at", self._dialect.types[Kind.TIME])
         query = text(self._dialect.rows_of_pages.format(table=quote(self._table))).columns(*types)
         found = connection.execute(query, {"pages": json_text(list(pages)), "job": self._job})

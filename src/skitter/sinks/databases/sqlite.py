@@ -15,7 +15,7 @@ from sqlalchemy.types import UserDefinedType
 
 from skitter.sinks.base import BadSink
 from skitter.sinks.columns import Kind, fit, json_text, text_of
-from skitter.sinks.databases.shape import Dialect, FailureKind
+from skitter.sinks.databases.shape import Dialect, FailureKind, quote_of
 from skitter.sinks.databases.sql import SqlTable, table_of
 from skitter.sinks.files.ledger import why_not_written
 
@@ -168,20 +168,16 @@ class Sqlite(Dialect):
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]
     ) -> None:
-        quote = connection.dialect.identifier_preparer.quote_identifier
-        for column in columns:
-            declared = _TYPES[column.kind].compile(connection.dialect)
-            connection.exec_driver_sql(
-                f"ALTER TABLE {quote(table)} ADD COLUMN {quote(column.name)} {declared}"
-            )
+        for column in columns:  # it adds one at a time
+            super().add_columns(connection, table, [column])
 
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
     ) -> None:
         """SQLite cannot change a column's type: a new column takes over its values and its name."""
-        quote = connection.dialect.identifier_preparer.quote_identifier
+        quote = quote_of(connection)
         name, fresh, of = quote(column.name), quote("_skitter_widened"), quote(table)
-        declared = _TYPES[column.kind].compile(connection.dialect)
+        declared = self.declared(connection, column.kind)
         run = connection.exec_driver_sql
         dependents = _take_dependents(connection, table)
         run(f"ALTER TABLE {of} ADD COLUMN {fresh} {declared}")
@@ -198,7 +194,7 @@ class Sqlite(Dialect):
         return _FAILURE_KINDS.get(code & 0xFF, FailureKind.BUG)
 
     def explain(self, error: SQLAlchemyError) -> str:
-        says = str(getattr(error, "orig", None) or error)
+        says = super().explain(error)
         code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
         return why_not_written(self._path, says) if code in _OF_THE_DISK else says
 
@@ -211,7 +207,7 @@ def _begin(connection: Connection) -> None:
 
 def _take_dependents(connection: Connection, table: str) -> list[str]:
     """Drop indexes, triggers and views that block the change; returns how to recreate them."""
-    quote = connection.dialect.identifier_preparer.quote_identifier
+    quote = quote_of(connection)
     found = connection.exec_driver_sql(
         "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
         " AND (type = 'view' OR type IN ('index', 'trigger') AND tbl_name = ?) ORDER BY rowid",
