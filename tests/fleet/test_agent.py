@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import closing
 
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from chaos.rig import PrivateServer
-from skitter.crawl.agent import Agency, Work
+from skitter.crawl.agent import Agency, Work, _files_as_of_now
 from skitter.errors import SpiderError
 from skitter.frontier.jobs import create_job
 from skitter.frontier.records.agents import Argument, Offer
@@ -81,6 +82,19 @@ def test_offers_are_the_spiders_of_a_list_with_what_they_take(tmp_path):
     errors = {name: one.error for name, one in found.items() if one.error}
     assert sorted(errors) == [f"{tmp_path}/twin.py", f"{tmp_path}/wrong.py"]
     assert "has a spider of that name, too" in errors[f"{tmp_path}/twin.py"]
+
+
+def test_a_list_is_loaded_again_when_a_file_of_it_changes(tmp_path):
+    shop, project = tmp_path / "shop.py", tmp_path / "scrapy.cfg"
+    spiders = tmp_path / "shelf" / "spiders"
+    spiders.mkdir(parents=True)
+    for file in (shop, project, spiders / "one.py"):
+        file.write_text("")
+    for pattern, changed in ((f"{shop}:books", shop), (str(project), spiders / "one.py")):
+        before = _files_as_of_now([pattern])
+        os.utime(changed, (1, 1))
+        assert _files_as_of_now([pattern]) != before
+    assert _files_as_of_now(["skitter.scrape"]) == _files_as_of_now(["skitter.scrape"])
 
 
 @pytest.fixture

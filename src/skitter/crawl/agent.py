@@ -30,7 +30,7 @@ from skitter.frontier.records.agents import Agent, Offer, leave_agent, report_ag
 from skitter.frontier.records.runs import RENEW_S, Hold, Lease, Runs, Spec
 from skitter.frontier.records.schedule import advance, read_schedule
 from skitter.frontier.workers import FETCHING, live_workers
-from skitter.spider.offers import is_project, project_files, targets_of
+from skitter.spider.offers import files_of, targets_of
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -155,7 +155,7 @@ class Agency:
             await report_agent(self.server, self._agent())
             await self._begin_rounds()
             self._reported_at = time.monotonic()
-        able = [offer.name for offer in self.offers.values() if not offer.error]
+        able = self._able
         while able and len(self._works) < self.at_most and not self._signals:
             lease = await self.runs.take(self.name, able)
             if lease is None:
@@ -186,15 +186,35 @@ class Agency:
     # --- its list ---------------------------------------------------------------------------------
 
     async def _look_at_list(self) -> None:
-        """Load the spiders if a file has changed, in a process: their code may do anything."""
+        """Load the spiders if a file has changed."""
         seen = _files_as_of_now(self.patterns)
         if seen == self._seen:
             return
-        words = [*_program(), "offers", "-", "--parent", str(os.getpid())]
-        environment = {**self.environment, OFFERED: "\n".join(self.patterns)}
+        offers = await self._load_list()
+        if offers is None and not self.offers:
+            raise UsageError("the list of spiders cannot be loaded: see the error above.")
+        is_first, self._seen = self._seen is None, seen
+        if offers is None:
+            self.say("the list of spiders cannot be loaded now: it stays as it was")
+            return
+        before, self.offers = self.offers, {offer.name: offer for offer in offers}
+        for offer in offers:
+            if offer.error and before.get(offer.name) != offer:
+                self.say(f"{offer.name} cannot be run: {offer.error}")
+        if not offers and (before or is_first):
+            self.say(f"no spider in {', '.join(self.patterns)} below {Path.cwd()}: waiting for one")
+        elif self._able != _able(before):
+            self.say(f"offers {', '.join(self._able) or 'no spider'}")
+
+    @property
+    def _able(self) -> list[str]:
+        return _able(self.offers)
+
+    async def _load_list(self) -> list[Offer] | None:
+        """In a process, as the spiders' code may do anything. None: it failed."""
         process = await asyncio.create_subprocess_exec(
-            *words,
-            env=environment,
+            *(*_program(), "offers", "-", "--parent", str(os.getpid())),
+            env={**self.environment, OFFERED: "\n".join(self.patterns)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -205,23 +225,7 @@ class Agency:
         except TimeoutError:
             process.kill()
             await process.wait()
-        if process.returncode:
-            if not self.offers:
-                raise UsageError("the list of spiders cannot be loaded: see the error above.")
-            self.say("the list of spiders cannot be loaded now: it stays as it was")
-            self._seen = seen
-            return
-        offers = msgspec.json.decode(said, type=list[Offer])
-        before, self.offers = self.offers, {offer.name: offer for offer in offers}
-        is_first, self._seen = self._seen is None, seen
-        for offer in offers:
-            if offer.error and before.get(offer.name) != offer:
-                self.say(f"{offer.name} cannot be run: {offer.error}")
-        able = [offer.name for offer in offers if not offer.error]
-        if not offers and (before or is_first):
-            self.say(f"no spider in {', '.join(self.patterns)} below {Path.cwd()}: waiting for one")
-        elif able != [offer.name for offer in before.values() if not offer.error]:
-            self.say(f"offers {', '.join(able) or 'no spider'}")
+        return None if process.returncode else msgspec.json.decode(said, type=list[Offer])
 
     async def _begin_rounds(self) -> None:
         """Start a run for a scheduled round that is due, unless somebody works on the job: the
@@ -363,16 +367,20 @@ def _is_whole(report: bytes) -> bool:
         return False
 
 
+def _able(offers: Mapping[str, Offer]) -> list[str]:
+    return [offer.name for offer in offers.values() if not offer.error]
+
+
 def _program() -> list[str]:
     return [sys.executable, "-P", "-m", "skitter"]
 
 
 def _files_as_of_now(patterns: Sequence[str]) -> str:
-    found = []
-    for target in targets_of(patterns):
-        files = project_files(target) if is_project(target) else [Path(target.partition(".py:")[0])]
-        with suppress(OSError):
-            found.append(f"{target} {[(str(file), file.stat().st_mtime_ns) for file in files]}")
-            continue
-        found.append(target)
-    return "\n".join(found)
+    return "\n".join(f"{target} {_stamps(target)}" for target in targets_of(patterns))
+
+
+def _stamps(target: str) -> list[tuple[str, int]]:
+    """Empty for modules, whose files are not looked for."""
+    with suppress(OSError):
+        return [(str(file), file.stat().st_mtime_ns) for file in files_of(target)]
+    return []

@@ -44,9 +44,11 @@ def is_project(target: str) -> bool:
     return Path(target.partition(":")[0]).name == PROJECT
 
 
-def project_files(target: str) -> list[Path]:
-    """Those whose change may change what a project offers, if they are where Scrapy puts them."""
-    file = Path(target.partition(":")[0])
+def files_of(target: str) -> list[Path]:
+    """Those whose change may change what it offers; of a project, where Scrapy puts them."""
+    file = Path(split_target(target)[0])
+    if not is_project(target):
+        return [file]
     inside = ("*/settings.py", "*/spiders/**/*.py")
     return [file, *(found for pattern in inside for found in sorted(file.parent.glob(pattern)))]
 
