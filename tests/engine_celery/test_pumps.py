@@ -362,3 +362,12 @@ def test_a_task_with_browser_renders_all_pages_of_a_spider_that_does_not_say():
     assert not spider_for(JobSpec(job="a", target=target)).renders
     spider = spider_for(JobSpec(job="a", target=target, browser=True))
     assert set(spider.renders) == set(spider.handlers)
+
+
+def test_pages_for_callers_need_a_browser_only_if_their_own_handler_does():
+    target = "engine_celery.helper_spiders:mixed"
+    asked, anyway = (scrape_spec(target, browser=browser) for browser in (False, True))
+
+    assert (asked.browser, spider_for(asked).renders) == (False, {})
+    assert (anyway.browser, "plain" in spider_for(anyway).renders) == (True, True)
+    assert scrape_spec("engine_celery.helper_spiders:made", browser=False).browser

@@ -181,10 +181,13 @@ def spider_for(spec: JobSpec) -> Spider:
         load_spider(spec.target, spec.config.arguments) if is_crawl else user_spider(spec.target)
     )
     spider.hooks = replace(spider.hooks, start=[*spider.hooks.start])
-    if spec.browser and not spider.renders:
-        spider.renders = dict.fromkeys(spider.handlers, Render())
     if not is_crawl:  # only pages that callers ask for; its start URLs are not among them
         spider.start, spider.sitemap, spider.follows_links = (), False, False
+        spider.renders = {
+            one: spider.renders[one] for one in spider.renders.keys() & {spider.default}
+        }
+    if spec.browser and not spider.renders:
+        spider.renders = dict.fromkeys(spider.handlers, Render())
     if spec.kind in ("scrape", "map"):
         spider.hooks.answer = _answer
     return spider

@@ -231,9 +231,11 @@ def _spec(options: Options, **more: Any) -> JobSpec:
     workers = Workers(lease_s=getattr(options, "lease_s", LEASE_S))
     config = WorkerConfig(workers=workers)
     spider = cached_spider(options.spider)
-    more["browser"] = options.browser or bool(spider.renders)
-    if "kind" not in more:  # a crawl: the others have pages of one kind
-        more["plain"] = bool(spider.renders) and has_plain_pages(spider)
+    is_crawl = "kind" not in more  # the others have pages of one kind
+    rendered = spider.renders if is_crawl else spider.default in spider.renders
+    more["browser"] = options.browser or bool(rendered)
+    if is_crawl:
+        more["plain"] = bool(rendered) and has_plain_pages(spider)
     return JobSpec(target=options.spider, config=config, **more)
 
 
