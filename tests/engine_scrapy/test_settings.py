@@ -13,10 +13,12 @@ from scrapy_redis.spiders import RedisSpider as TheirSpider  # type: ignore[impo
 
 from skitter import scrapy as ours
 from skitter.errors import BadOption, UsageError
+from skitter.frontier.records.runs import Spec
 from skitter.scrapy import defaults
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS
 from skitter.scrapy.connection import SETTINGS_PARAMS_MAP, server_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, RFPDupeFilter, make_dupefilter
+from skitter.scrapy.project import check
 from skitter.scrapy.requests.codec import request_fields
 from skitter.scrapy.settings import job_name, queue_order, read_options
 from skitter.scrapy.utils import bytes_to_str, convert_bytes_to_str, is_dict
@@ -354,3 +356,18 @@ def test_what_still_is_scrapy_rediss_own_is_told(caplog):
     [feed, items] = caplog.messages
     assert feed.startswith("the spider 'books' still reads its feed with scrapy_redis: only when")
     assert items.endswith("stored twice if its node is killed. Name skitter.scrapy.RedisPipeline.")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"arguments": {"redis_key": "others:start_urls"}},
+        {"arguments": {"name": "another"}},
+        {"settings": {"limits.exclude": "/a"}},
+        {"job": "../x"},
+    ],
+)
+def test_a_run_cannot_turn_a_spider_to_the_keys_of_others(given):
+    check(Spec(spider="books", arguments={"category": "poetry"}))
+    with pytest.raises(UsageError):
+        check(Spec(spider="books", **given))

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from skitter.crawl.carried import Carried, Started
     from skitter.crawl.children import Child, Death
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.records.runs import Spec
     from skitter.frontier.transport.connection import Server
     from skitter.observe.report import Report
     from skitter.scrapy.settings import NodeOptions
@@ -71,6 +72,8 @@ SETTINGS: Final = {
     "workers.concurrency": "CONCURRENT_REQUESTS",
 }
 NODES: Final = "workers.processes"
+#: They would have the spider read the keys of others, or work on their job.
+NOT_ARGUMENTS: Final = ("name", "redis_key", "settings", "crawler")
 #: Where the server is: not as the project says, but as the agent does.
 PLACES: Final = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB", "REDIS_PASSWORD")
 #: Of the environment of a node: a later one of the same run begins nothing anew.
@@ -134,7 +137,7 @@ class Project:
     @classmethod
     def enter(cls, started: Started) -> Self:
         """Raises UsageError for what no run may set."""
-        started.lease.spec.check()
+        check(started.lease.spec)
         where = find_server()
         where = replace(where, directory=where.directory.resolve())
         file, _, name = started.target.partition(":")
@@ -145,6 +148,8 @@ class Project:
         kind = SpiderLoader.from_settings(settings).load(name)
         found = _own(settings, kind)
         settings.setdict(_forced(started, where, found), priority="cmdline")
+        job = started.lease.spec.job or job_name(found, name)
+        settings.set("SKITTER_JOB", job, priority="cmdline")
         return cls(started, where, kind, found, settings)
 
     @cached_property
@@ -160,6 +165,17 @@ class Project:
         """A node's: arguments may be secrets, which anybody could read in `ps`."""
         place = {"SKITTER_DIR": str(self.where.directory), RUN: str(run)}
         return {**os.environ, **place, STARTED: msgspec.json.encode(self.started).decode()}
+
+
+def check(spec: Spec) -> None:
+    """Raises UsageError. Scrapy makes an attribute of the spider of each argument."""
+    spec.check()
+    for name in spec.arguments:
+        if name in NOT_ARGUMENTS:
+            raise UsageError(f"{name} cannot be an argument of a run: the project sets it.")
+    for key in spec.settings:
+        if key not in (*SETTINGS, NODES):
+            raise UsageError(f"a run of a Scrapy spider cannot set {key!r}.")
 
 
 def _nodes(settings: Mapping[str, Any]) -> int:
@@ -184,13 +200,7 @@ def _forced(started: Started, where: Settings, found: BaseSettings) -> dict[str,
     scheduler = load_object(found["SCHEDULER"])
     if not issubclass(scheduler, Scheduler):
         forced["SCHEDULER"] = Scheduler
-    if spec.job:
-        forced["SKITTER_JOB"] = spec.job
-    for key, value in spec.settings.items():
-        if key in SETTINGS:
-            forced[SETTINGS[key]] = value
-        elif key != NODES:
-            raise UsageError(f"a run of a Scrapy spider cannot set {key!r}.")
+    forced |= {SETTINGS[key]: value for key, value in spec.settings.items() if key != NODES}
     if pages := spec.settings.get("limits.max_pages"):  # each node counts its own
         forced["CLOSESPIDER_PAGECOUNT"] = math.ceil(pages / _nodes(spec.settings))
     return forced
