@@ -66,6 +66,8 @@ def assert_shown(machine, archive: Archive) -> None:
     assert "<h1" in got.stdout
     missing = machine.call("archive", "show", "https://a.test/nowhere")
     assert (missing.returncode, "`skitter archive list" in missing.stderr) == (2, True)
+    other = machine.call("replay", str(SPIDER), "--job", "book")
+    assert (other.returncode, "'book': it has those of books" in other.stderr) == (2, True)
 
 
 def test_kept_pages_are_replayed_to_the_same_rows_though_workers_were_killed(
