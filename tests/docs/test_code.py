@@ -56,6 +56,7 @@ from terminal import SHOP, SITES, Terminal
 NOT_RUN = {
     "$ skitter crawl https://example.com/ --proxy": "needs a proxy and a site outside",
     "skitter run books.py --out s3://": "needs a bucket and its credentials",
+    "SKITTER_OUT_SECRET=": "needs a program that takes rows",
     "skitter agent --spiders": "it stays for what others start: tests/crawl/test_runs.py does that",
     "skitter start": "needs that agent",
     "skitter runs": "needs that agent",

@@ -32,7 +32,7 @@ _AROUND: Final = (
 #: Around the content, by the words of their class or id.
 _NAMES: Final = re.compile(
     r"(?:^|[\s_-])(?:cookies?|consent|gdpr|onetrust|"
-    r"nav-?(?:bar|cell|header|footer)?|(?:top|bottom)nav|navigation|navbox|menus?|breadcrumbs?|"
+    r"nav-?(?:bar|cell|header|footer)?|(?:top|bottom|doc)nav|navigation|navbox|menus?|breadcrumbs?|"
     r"crumbs?|pankuzu|topicpath|top-?bar|toolbar|sidebar|sphinxsidebar|side|jumpbox|"
     r"site-?(?:header|footer|notice|sub)|page-?footer|footer|masthead|colophon|copyright|"
     r"skip-?(?:link|nav|to-content)|mw-jump-link|editsection|headerlink|hash-?link|catlinks|"
