@@ -168,10 +168,10 @@ async def obeyed_now(server: Server, job: str) -> JobOptions | None:
 
 
 def differences(was: JobOptions, now: JobOptions) -> Iterator[str]:
-    for one in JOB_OPTIONS:
-        old, new = (getattr(getattr(every, one.table), one.name) for every in (was, now))
+    for option in JOB_OPTIONS:
+        old, new = (getattr(getattr(every, option.table), option.name) for every in (was, now))
         if old != new:
-            yield f"{one.name}={spelled(new)} (not {spelled(old)})"
+            yield f"{option.name}={spelled(new)} (not {spelled(old)})"
 
 
 def spelled(value: object) -> object:

@@ -131,9 +131,9 @@ class Archive:
         found = {
             key: own
             for key, visits in self._pages.items()
-            if (own := [one for one in visits if one.job in (job, "")])
+            if (own := [visit for visit in visits if visit.job in (job, "")])
         }
-        has_kept = any(one.job == job for visits in found.values() for one in visits)
+        has_kept = any(visit.job == job for visits in found.values() for visit in visits)
         return replace(self, _pages=found) if has_kept else self
 
     def by_page(self) -> Iterator[list[Kept]]:
@@ -149,13 +149,13 @@ class Archive:
 
     def find(self, url: str) -> list[Kept]:
         """All responses of a URL, the oldest first: to a plain request, or else to any other."""
-        others = (one for one in self.responses() if one.url == url)
-        return self.visits(Request(url=url)) or sorted(others, key=lambda one: one.at)
+        others = (response for response in self.responses() if response.url == url)
+        return self.visits(Request(url=url)) or sorted(others, key=lambda other: other.at)
 
     def of(self, job: str) -> Iterator[Kept]:
         """The newest response of each page that a job has kept, whoever fetched it since."""
         for visits in self._pages.values():
-            if own := [one for one in visits if one.job == job]:
+            if own := [visit for visit in visits if visit.job == job]:
                 yield own[-1]
 
     def newest(self, request: Request, *, job: str = "") -> Kept | None:
@@ -200,7 +200,11 @@ class Archive:
         }
         old = {path.name for path in is_old if index_of(path).exists()}
         kept = [one for visits in self._pages.values() for one in _last(visits, keep_last)]
-        kept += [one for one in self.responses() if one.at >= before or one.file not in old]
+        kept += [
+            response
+            for response in self.responses()
+            if response.at >= before or response.file not in old
+        ]
         places = [place for one in kept for place in (one.body_at, one.head_at) if place]
         needed = {one.file for one in kept} | {file for file, _ in places}
         lines = {line_of(one) for one in kept}
@@ -244,12 +248,16 @@ class Archive:
 
     def _add_revisits(self, found: list[Kept]) -> None:
         """They name a body by its digest; after a 304, some only by their page."""
-        bodies = {one.digest: one for one in self.responses() if one.digest} if found else {}
+        bodies = (
+            {response.digest: response for response in self.responses() if response.digest}
+            if found
+            else {}
+        )
         for kept in sorted(found, key=lambda one: one.at):
             is_old = kept.status == NOT_MODIFIED
             same = bodies.get(kept.digest)
             if is_old and not same:
-                before = [one for one in self.visits(request_of(kept)) if one.at <= kept.at]
+                before = [visit for visit in self.visits(request_of(kept)) if visit.at <= kept.at]
                 same = before[-1] if before else None
             if same is None:
                 self.unreadable.append(f"{kept.file}, byte {kept.offset:,} (its body is not here)")
@@ -270,14 +278,14 @@ class Archive:
     def _add(self, kept: Kept) -> None:
         visits = self._pages.setdefault(key_of(request_of(kept)), [])
         if kept not in visits:
-            insort(visits, kept, key=lambda one: one.at)
+            insort(visits, kept, key=lambda visit: visit.at)
 
 
 def _last(visits: list[Kept], count: int) -> Iterator[Kept]:
     """Of each job: `replay` and `redo` take its own."""
     by_job: dict[str, list[Kept]] = defaultdict(list)
-    for one in visits:
-        by_job[one.job].append(one)
+    for visit in visits:
+        by_job[visit.job].append(visit)
     for own in by_job.values():
         yield from own[-count:]
 

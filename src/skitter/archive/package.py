@@ -66,7 +66,7 @@ class _Package:
 
 def pack(archive: Archive, to: Path, *, job: str = "") -> Packed:
     """Pack all responses, or those of a job, with the files that have their bodies."""
-    kept = [one for one in archive.responses() if job in ("", one.job)]
+    kept = [response for response in archive.responses() if job in ("", response.job)]
     places = [place for one in kept for place in (one.body_at, one.head_at) if place]
     files = {one.file for one in kept} | {file for file, _ in places}
     new = to.with_name(f"{to.name}.new")

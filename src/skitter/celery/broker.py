@@ -64,7 +64,7 @@ def as_request(task: Any, id: str, args: Any, kwargs: Any, **options: Any) -> Co
         root_id=options.get("root_id") or own.root_id or own.id,
         parent_id=options.get("parent_id") or own.id,
         expires=expires,
-        timelimit=[options.get(one) or getattr(task, one) for one in TIME_LIMITS],
+        timelimit=[options.get(limit) or getattr(task, limit) for limit in TIME_LIMITS],
         ignore_result=options.get("ignore_result", task.ignore_result),
     )
 

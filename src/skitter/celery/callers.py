@@ -111,6 +111,6 @@ async def _of_job(server: Server, *, id: str, job: str, born: str = "") -> Statu
     stats = await frontier.stats()
     spec = await read_spec(server, job)  # None: loaded and delivered too
     over = stats.crawled and (spec is None or (spec.kind == "scrape" and is_over(spec, stats)))
-    pumps = sum(one.kind in FETCHING for one in await live_workers(frontier))
+    pumps = sum(worker.kind in FETCHING for worker in await live_workers(frontier))
     counts = {name: getattr(stats, name) for name in COUNTS}
     return Status(id=id, state=stats.status, over=over, job=job, pumps=pumps, **counts)

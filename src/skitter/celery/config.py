@@ -285,7 +285,7 @@ def is_on_broker(where: Settings, conf: Any) -> bool:
     reads = conf.broker_read_url or conf.broker_url or ""
     brokers = {_broker(conf), reads if isinstance(reads, str) else ";".join(reads)}
     return frontier is not None and all(
-        place_of(frontier_on(one, options) or "") == frontier for one in brokers
+        place_of(frontier_on(broker, options) or "") == frontier for broker in brokers
     )
 
 
@@ -339,9 +339,9 @@ def _on_sentinels(broker: str, options: dict[str, Any]) -> str | None:
     if not master or options.get("sentinel_kwargs"):  # sentinels with a password
         return None
     nodes = [urlsplit(one) for one in broker.split(";") if one]
-    if any(one.scheme != "sentinel" for one in nodes):
+    if any(node.scheme != "sentinel" for node in nodes):
         return None
-    user = next((one.netloc.rpartition("@")[0] for one in nodes if "@" in one.netloc), "")
-    hosts = ",".join(one.netloc.rpartition("@")[2] for one in nodes)
-    database = next((one.path.strip("/") for one in reversed(nodes) if one.path.strip("/")), "0")
+    user = next((node.netloc.rpartition("@")[0] for node in nodes if "@" in node.netloc), "")
+    hosts = ",".join(node.netloc.rpartition("@")[2] for node in nodes)
+    database = next((node.path.strip("/") for node in reversed(nodes) if node.path.strip("/")), "0")
     return f"redis+sentinel://{user}{'@' * bool(user)}{hosts}/{quote(master)}/{database}"

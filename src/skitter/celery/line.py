@@ -133,7 +133,9 @@ class Brief:
     def results(self) -> Any:
         """A Redis client."""
         backend = self.app.backend
-        given = {one: backend.connparams[one] for one in BOUNDS if one in backend.connparams}
+        given = {
+            bound: backend.connparams[bound] for bound in BOUNDS if bound in backend.connparams
+        }
         bounds = {one: min(seconds or REPLY_S, REPLY_S) for one, seconds in given.items()}
         return backend._create_client(**backend.connparams | bounds)
 
@@ -143,7 +145,7 @@ class Brief:
         if self.app.connection_for_write().transport.driver_type != "redis":
             return None
         given = self.app.conf.broker_transport_options or {}
-        bounds = {one: min(given.get(one) or REPLY_S, REPLY_S) for one in BOUNDS}
+        bounds = {bound: min(given.get(bound) or REPLY_S, REPLY_S) for bound in BOUNDS}
         pool = pools.producers[self.app.connection_for_write(transport_options=bounds)]
         pool.limit = self.app.pool.limit
         return pool

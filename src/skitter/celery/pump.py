@@ -339,13 +339,13 @@ async def loading(runtime: Runtime, warm: WarmWorker, worker: Worker) -> AsyncIt
     mistake in the output before the block is entered, any other once the worker has returned its
     leases. No page is to blame for it."""
     known, stop = asyncio.Event(), asyncio.Event()
-    loaders = [asyncio.create_task(one) for one in _loaders(runtime, warm, known, stop)]
+    loaders = [asyncio.create_task(loader) for loader in _loaders(runtime, warm, known, stop)]
     if not loaders:
         yield
         return
-    for one in loaders:
-        one.add_done_callback(lambda _: known.set())
-        one.add_done_callback(lambda _: worker.stop())
+    for loader in loaders:
+        loader.add_done_callback(lambda _: known.set())
+        loader.add_done_callback(lambda _: worker.stop())
     try:
         await known.wait()
         _raise_first(loaders)
@@ -360,7 +360,7 @@ async def loading(runtime: Runtime, warm: WarmWorker, worker: Worker) -> AsyncIt
 
 def _raise_first(tasks: list[asyncio.Task[None]]) -> None:
     """The first error of those that have ended; that the job was purged explains all others."""
-    ended = [one for one in tasks if one.done() and not one.cancelled()]
+    ended = [task for task in tasks if task.done() and not task.cancelled()]
     errors = [error for one in ended if (error := one.exception())]
     for error in sorted(errors, key=lambda one: not isinstance(one, PURGED)):
         raise error
@@ -398,7 +398,7 @@ async def _load(
 
 async def _until_loaded(warm: WarmWorker, loaders: list[asyncio.Task[None]]) -> None:
     deadline = time.monotonic() + LOAD_S
-    while time.monotonic() < deadline and not any(one.done() for one in loaders):
+    while time.monotonic() < deadline and not any(loader.done() for loader in loaders):
         stats = await warm.frontier.stats()
         if not (has_outcomes(stats) if warm.spec.kind == "scrape" else stats.items):
             return

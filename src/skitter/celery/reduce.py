@@ -147,7 +147,7 @@ def _records(runtime: Runtime, frontier: Frontier) -> Iterator[dict[str, Any]]:
 
 async def _pages(frontier: Frontier) -> AsyncIterator[list[dict[str, Any]]]:
     async for results in read_items(frontier):
-        yield [_record(one.url, one.item) for one in results]
+        yield [_record(result.url, result.item) for result in results]
     async for letter in unfetched(frontier):
         yield [{"url": letter.url, "ok": False, "error": letter.reason}]
 

@@ -75,9 +75,9 @@ class ResultSink:
     async def write(self, rows: Sequence[Result]) -> None:
         records = [row.item for row in rows if isinstance(row.item, dict)]
         ended = [
-            (one["task"], self._outcome(one))
-            for one in records
-            if is_task(one.get("task")) and one["task"]["id"] not in self._stored
+            (record["task"], self._outcome(record))
+            for record in records
+            if is_task(record.get("task")) and record["task"]["id"] not in self._stored
         ]
         await asyncio.to_thread(self._store, ended)
         self._stored.clear()

@@ -108,7 +108,7 @@ class _Opened:
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     async def close(self) -> None:
-        for warm in [one for workers in self.warm.values() for one in workers]:
+        for warm in [worker for workers in self.warm.values() for worker in workers]:
             await warm.stack.aclose()
         await self.stack.aclose()
 

@@ -139,7 +139,7 @@ def by_lane(spec: JobSpec, wanted: int) -> dict[Lane, int]:
 async def reclaim_leases(frontier: Frontier) -> None:
     """Return the leases of dead pumps to the queue before they expire. Not while the process still
     runs: then a handler blocks it, and has until its lease expires."""
-    pumps = [one for one in await heartbeats(frontier) if one.kind == "celery"]
+    pumps = [heartbeat for heartbeat in await heartbeats(frontier) if heartbeat.kind == "celery"]
     dead = await find_dead(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
     for one, taken in await reclaim(frontier, dead):
         returned = f"{some(taken, 'request')} returned to the queue"
@@ -312,7 +312,7 @@ class CeleryPool:
                 self.progress(event.text)
 
     async def running(self) -> int:
-        return sum(one.kind == "celery" for one in await live_workers(self.frontier))
+        return sum(worker.kind == "celery" for worker in await live_workers(self.frontier))
 
     async def stop(self) -> None:
         """Void the permits: within seconds, pumps notice and return their leases."""

@@ -335,14 +335,14 @@ async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) 
 
 
 async def _each(requests: list[Request]) -> AsyncIterator[Request]:
-    for one in requests:
-        yield one
+    for request in requests:
+        yield request
 
 
 async def submit_requests(
     runtime: Runtime, frontier: Frontier, spec: JobSpec, requests: Iterable[Request]
 ) -> Counter[Added]:
-    added = await feed(frontier, [frontier.offer(one) for one in requests], wait=False)
+    added = await feed(frontier, [frontier.offer(request) for request in requests], wait=False)
     await register_job(frontier.server, spec)
     await schedule(runtime, spec)
     return added

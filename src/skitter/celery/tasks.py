@@ -274,10 +274,10 @@ def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: A
 def summarize(records: Iterable[Any]) -> dict[str, Any]:
     """How many pages of a chord or a map_reduce succeeded, and why the others failed."""
     total, errors = 0, []
-    for one in records:
+    for record in records:
         total += 1
-        if isinstance(one, dict) and one.get("ok") is False:
-            errors.append({"url": one["url"], "error": one["error"]})
+        if isinstance(record, dict) and record.get("ok") is False:
+            errors.append({"url": record["url"], "error": record["error"]})
     failed = len(errors)
     return {"total": total, "successful": total - failed, "failed": failed, "errors": errors}
 
@@ -331,7 +331,7 @@ def in_a_sentence(function: Callable[..., Any]) -> Callable[..., Any]:
         except SkitterError as error:
             logger.error("%s failed: %s", self.name, error)
             kinds = (one for one in type(error).__mro__ if issubclass(one, SkitterError))
-            plain = next(one for one in kinds if one.__init__ is SkitterError.__init__)
+            plain = next(kind for kind in kinds if kind.__init__ is SkitterError.__init__)
             raise plain(str(error)) from None
 
     return run

@@ -53,10 +53,10 @@ Json = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 def pairs_of(arguments: list[str] | None) -> dict[str, str]:
-    for one in arguments or []:
-        if "=" not in one:
-            raise BadOption("-a", one, "name=value")
-    return dict(one.split("=", 1) for one in arguments or [])
+    for argument in arguments or []:
+        if "=" not in argument:
+            raise BadOption("-a", argument, "name=value")
+    return dict(argument.split("=", 1) for argument in arguments or [])
 
 
 def as_bytes(argument: str) -> bytes:

@@ -195,7 +195,7 @@ def _job_name_of(urls: list[str]) -> str:
     """The same URLs give the same job, so that the crawl resumes."""
     targets = [identify(url) for url in urls]
     host = re.sub(r"[^A-Za-z0-9.-]", "-", targets[0].host).strip(".-")[:60] or "crawl"
-    mark = int(fingerprint(" ".join(sorted(one.canonical for one in targets)))) % 36**4
+    mark = int(fingerprint(" ".join(sorted(target.canonical for target in targets)))) % 36**4
     return f"{host}-{mark:06x}"
 
 
@@ -269,9 +269,9 @@ def plan_of(
     if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)
     if plan.engine is Engine.PROCESSES:  # before --fresh discards anything
-        for one in config.proxies:
-            if one.secret and one.is_for(config.routes.region):
-                one.read_secret()
+        for proxy in config.proxies:
+            if proxy.secret and proxy.is_for(config.routes.region):
+                proxy.read_secret()
     return plan
 
 
@@ -310,7 +310,7 @@ async def _open(server: Server, plan: Plan) -> Frontier:
         frontier = await open_job(server, plan.job)
     except JobMissing:
         return await open_plan(server, plan, print_progress)
-    said = {one.name: one for one in JOB_OPTIONS if one.key in plan.config.explicit}
+    said = {option.name: option for option in JOB_OPTIONS if option.key in plan.config.explicit}
     if said:
         options = plan.config.job_options
         changes = {name: getattr(getattr(options, one.table), name) for name, one in said.items()}

@@ -28,13 +28,13 @@ async def failed_page(frontier: Frontier, url: str) -> FailedPage:
     if found:
         return found
     others = await failed_pages(frontier)
-    alike = [one for one in others if redact(one.url) == url]  # copied from a list
+    alike = [other for other in others if redact(other.url) == url]  # copied from a list
     if len(alike) == 1:
         return alike[0]
     if alike:
         some = ", ".join(one.fingerprint for one in alike[:3])
         raise UsageError(f"{url} is the address of several pages: name one by fingerprint: {some}.")
-    names = ", ".join(redact(one.url) for one in others[:3])
+    names = ", ".join(redact(other.url) for other in others[:3])
     has = f"it has {names}{', ...' * (len(others) > 3)}" if others else "it has none"
     raise UsageError(
         f"{shorten(redact(url))} is not one of the failed pages that {frontier.job!r} has kept "

@@ -45,7 +45,7 @@ def with_flags(
 ) -> Callable[[Command], Command]:
     """Give the command a flag for each option, and pass it those used as `given`. With `settable`
     it also takes -s for any option, and `given` includes --redis and --dir."""
-    flags = {one.key.replace(".", "_"): one for one in options}
+    flags = {option.key.replace(".", "_"): option for option in options}
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -63,7 +63,7 @@ def with_flags(
             *([_SETS] if settable else []),
             *(one for one in own if one.name in LAST),
         ]
-        named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         call.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
         call.__annotations__ = {one.name: one.annotation for one in named}
         return call
@@ -87,52 +87,57 @@ def _server(words: dict[str, Any]) -> Given:
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _parameter(name: str, one: Option) -> inspect.Parameter:
+def _parameter(name: str, option: Option) -> inspect.Parameter:
     """A parameter that is text: we check it ourselves, so that messages are uniform."""
-    words = one.declared.flag.split(" ") if one.declared.flag else [one.flag]
-    kind = get_origin(one.type) or one.type
-    flag: Any = Flag(*words, help=_help(one), metavar=_metavar(one), show_default=False)
-    flag.bare, flag.section = one.declared.bare, SECTIONS.get(one.table, one.table.capitalize())
+    words = option.declared.flag.split(" ") if option.declared.flag else [option.flag]
+    kind = get_origin(option.type) or option.type
+    flag: Any = Flag(*words, help=_help(option), metavar=_metavar(option), show_default=False)
+    flag.bare, flag.section = (
+        option.declared.bare,
+        SECTIONS.get(option.table, option.table.capitalize()),
+    )
     if kind is bool:
         flag.metavar = None
-    is_list = kind in (tuple, dict) or one.declared.repeats
+    is_list = kind in (tuple, dict) or option.declared.repeats
     of: Any = bool if kind is bool else list[str] if is_list else str
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[of | None, flag]
     )
 
 
-def _metavar(one: Option) -> str:
-    if get_origin(one.type) is Literal:
-        return "|".join(get_args(one.type))
-    return _METAVARS.get(get_origin(one.type) or one.type, "TEXT")
+def _metavar(option: Option) -> str:
+    if get_origin(option.type) is Literal:
+        return "|".join(get_args(option.type))
+    return _METAVARS.get(get_origin(option.type) or option.type, "TEXT")
 
 
-def _help(one: Option) -> str:
-    has_no_limit = one.optional and one.type in (int, float)
-    text = one.declared.help + " none: no limit." * has_no_limit
-    if isinstance(one.default, bool) or not isinstance(one.default, int | float | str):
+def _help(option: Option) -> str:
+    has_no_limit = option.optional and option.type in (int, float)
+    text = option.declared.help + " none: no limit." * has_no_limit
+    if isinstance(option.default, bool) or not isinstance(option.default, int | float | str):
         return text
-    default = f"{one.default:.15g}" if isinstance(one.default, float) else str(one.default)
+    default = f"{option.default:.15g}" if isinstance(option.default, float) else str(option.default)
     return text if len(default) > 10 else f"{text} Default: {default}."
 
 
-def _value(one: Option, said: Any) -> Any:
+def _value(option: Option, said: Any) -> Any:
     if isinstance(said, list):
-        kind = get_origin(one.type) or one.type
-        said = (one.between if kind is tuple else _BETWEEN[kind]).join(said)
-    return one.parse(said, one.flag) if isinstance(said, str) else said
+        kind = get_origin(option.type) or option.type
+        said = (option.between if kind is tuple else _BETWEEN[kind]).join(said)
+    return option.parse(said, option.flag) if isinstance(said, str) else said
 
 
 def show_options(options: JobOptions) -> None:
     """Show the options of a job."""
-    values = {one: getattr(getattr(options, one.table), one.name) for one in JOB_OPTIONS}
+    values = {
+        option: getattr(getattr(options, option.table), option.name) for option in JOB_OPTIONS
+    }
     pairs((one.name, _shown(one, value)) for one, value in values.items())
 
 
-def _shown(one: Option, value: object) -> object:
+def _shown(option: Option, value: object) -> object:
     if value is None:
-        return "none" if one.type is str else "no limit"
+        return "none" if option.type is str else "no limit"
     return str(value).lower() if isinstance(value, bool) else value  # as in TOML
 
 

@@ -92,12 +92,12 @@ def load_items(
             "SKITTER_OUT: `ps` shows arguments, and a DSN may hold a password."
         )
     outs = [Destination(dsn, job, where.directory, csv_safe) for dsn in named]
-    for one in outs:
-        one.check()
+    for out in outs:
+        out.check()
     with open_log(config.log):
         written = uvloop.run(LoaderProcess(where, outs, change, print_progress).run())
-    for one in outs:
-        say(f"{job}: {some(written[one.place], 'row')} to {redact(one.dsn)}")
+    for out in outs:
+        say(f"{job}: {some(written[out.place], 'row')} to {redact(out.dsn)}")
 
 
 async def write_file(to: Destination) -> Written:
@@ -217,15 +217,16 @@ def changes(
         say(f"{job}: no changes{f' in the last {since}' if since else ''}.")
 
 
-def _show_change(one: Change) -> None:
-    at = one.at[:16].replace("T", " ")
-    say(f"{at}  {one.kind:<7}  {one.url}{f' #{one.key}' if one.key not in ('', '0') else ''}")
-    if one.field and is_text(one):
-        say(f"    {one.field}:")
-        for line in unified(one.old, one.new):
+def _show_change(change: Change) -> None:
+    at = change.at[:16].replace("T", " ")
+    which = f" #{change.key}" if change.key not in ("", "0") else ""
+    say(f"{at}  {change.kind:<7}  {change.url}{which}")
+    if change.field and is_text(change):
+        say(f"    {change.field}:")
+        for line in unified(change.old, change.new):
             say(f"    {line}")
-    elif one.field:
-        say(f"    {one.field}: {_value(one.old)} -> {_value(one.new)}")
+    elif change.field:
+        say(f"    {change.field}: {_value(change.old)} -> {_value(change.new)}")
 
 
 def _value(value: Any) -> str:

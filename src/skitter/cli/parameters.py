@@ -79,7 +79,7 @@ class _Option(click.Option):
 class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`--cache books.py` has no value: one begins with a digit, or is the same as none."""
-        bare = {name: one for one in self.params if _is_bare(one) for name in one.opts}
+        bare = {name: param for param in self.params if _is_bare(param) for name in param.opts}
         for place, word in enumerate(args):
             after = "".join(args[place + 1 : place + 2])
             is_value = after[:1].isdigit() or (word in bare and after == bare[word].flag_value)
@@ -88,7 +88,7 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [one.get_help_record(ctx) for one in self.params if isinstance(one, _Argument)]
+        rows = [param.get_help_record(ctx) for param in self.params if isinstance(param, _Argument)]
         if rows:
             with formatter.section("Arguments"):
                 formatter.write_dl(rows)
@@ -97,10 +97,10 @@ class Command(click.Command):
         """Options of the command itself, of each table of settings, and of every command."""
         own: list[tuple[str, str]] = []
         sections: dict[str, list[tuple[str, str]]] = {}
-        for one in self.get_params(ctx):
-            if isinstance(one, _Argument) or not (row := one.get_help_record(ctx)):
+        for param in self.get_params(ctx):
+            if isinstance(param, _Argument) or not (row := param.get_help_record(ctx)):
                 continue
-            if section := getattr(one, "section", "") or (sections and "Common"):
+            if section := getattr(param, "section", "") or (sections and "Common"):
                 sections.setdefault(section, []).append(row)
             else:
                 own.append(row)
@@ -128,17 +128,26 @@ class Group(click.Group):
         return decorate
 
 
-def _is_bare(one: click.Parameter) -> TypeGuard[click.Option]:
-    return isinstance(one, click.Option) and not one.is_flag and isinstance(one.flag_value, str)
+def _is_bare(parameter: click.Parameter) -> TypeGuard[click.Option]:
+    return (
+        isinstance(parameter, click.Option)
+        and not parameter.is_flag
+        and isinstance(parameter.flag_value, str)
+    )
 
 
 def command(
     function: Callable[..., None], name: str, *, settings: dict[str, Any] | None = None
 ) -> click.Command:
     parameters = inspect.signature(function, eval_str=True).parameters.values()
-    joined = {one.name: about for one in parameters if isinstance(about := _about(one), Made)}
+    joined = {
+        parameter.name: about
+        for parameter in parameters
+        if isinstance(about := _about(parameter), Made)
+    }
     own = (
-        joined[one.name].parameters.values() if one.name in joined else [one] for one in parameters
+        joined[parameter.name].parameters.values() if parameter.name in joined else [parameter]
+        for parameter in parameters
     )
     made = [_made(one) for several in own for one in several]
     convert = {one.name: how for one, how in made if how}

@@ -103,8 +103,8 @@ def celery(
 def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[str, str]:
     """As environment variables, which the app and its processes read."""
     named = {}
-    for one in outputs:
-        name, equals, dsn = one.partition("=")
+    for output in outputs:
+        name, equals, dsn = output.partition("=")
         if not (equals and dsn and name.replace("-", "_").isidentifier()):
             raise BadOption("--output", name, "NAME=DSN, e.g. warehouse=postgresql://...")
         named[f"SKITTER_OUTPUT_{name.replace('-', '_').upper()}"] = dsn
@@ -149,9 +149,11 @@ def _sent(plan: Plan) -> WorkerConfig:
     server could read them. The workers use those of their own environment."""
     origins = plan.config.origins
     ours = [
-        one
-        for one in OPTIONS.values()
-        if one.table == "fetch" and one.declared.secret and origins[one.key] == one.variable
+        option
+        for option in OPTIONS.values()
+        if option.table == "fetch"
+        and option.declared.secret
+        and origins[option.key] == option.variable
     ]
     hidden = {one.name: one.default for one in ours}
     fetch = replace(plan.worker.fetch, **hidden)
@@ -260,7 +262,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, outs: Sequence[Destination] = 
     program = [sys.executable, "-P", "-m", "skitter"]
     of_us = [frontier.job, "--parent", str(os.getpid())]
     transform = ["--transform", plan.target] if plan.spider.transforms else []
-    named = {LOAD_TO: json_text([one.dsn for one in outs]), WORKER: plan.worker.to_json()}
+    named = {LOAD_TO: json_text([out.dsn for out in outs]), WORKER: plan.worker.to_json()}
     environment = environment_of(plan.where) | named
     output = Output.of(plan.where.directory, frontier.job)
     children = Children(frontier, environment, output, on_output=print_progress)

@@ -92,7 +92,7 @@ def _show(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None
 
 def more_notes(notes: Sequence[str], troubles: Sequence[Trouble]) -> list[str]:
     """Those that say more than the troubles. Pure."""
-    told = [(one.says, OF_NOTES.get(one.kind, one.says)) for one in troubles]
+    told = [(trouble.says, OF_NOTES.get(trouble.kind, trouble.says)) for trouble in troubles]
     return [note for note in notes if not any(words in note for one in told for words in one)]
 
 
@@ -142,30 +142,36 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield from _rare_rows(look)
 
 
-def output_line(one: Backlog, now: float) -> str:
-    behind = f"{some(one.items, 'item')} behind" if one.items else "has everything"
-    since = f", the first for {duration(now - one.since)}" if one.since and one.items else ""
-    lacks = ", and lacks what was stored before it was named" * (one.state == FILLING)
-    return f"{redact(one.place)}: {behind}{since}{lacks}"
+def output_line(backlog: Backlog, now: float) -> str:
+    behind = f"{some(backlog.items, 'item')} behind" if backlog.items else "has everything"
+    since = (
+        f", the first for {duration(now - backlog.since)}"
+        if backlog.since and backlog.items
+        else ""
+    )
+    lacks = ", and lacks what was stored before it was named" * (backlog.state == FILLING)
+    return f"{redact(backlog.place)}: {behind}{since}{lacks}"
 
 
 def _machine_rows(look: Overview) -> Iterator[tuple[str, object]]:
-    if len(releases := Counter(one.release for one in look.workers)) > 1:
+    if len(releases := Counter(worker.release for worker in look.workers)) > 1:
         kinds = (f"{name or 'before 0.2'}: {number:,}" for name, number in sorted(releases.items()))
         yield "releases", "; ".join(kinds)
-    if len(look.machines) > 1 or any(one.is_lost for one in look.machines):
+    if len(look.machines) > 1 or any(machine.is_lost for machine in look.machines):
         for at, one in enumerate(look.machines):
             yield ("" if at else "machines"), machine_line(one, look.at)
 
 
-def machine_line(one: Machine, now: float) -> str:
-    if one.is_lost:
-        about = f"LOST, silent for {duration(now - one.at)}" + f"; {one.note}" * bool(one.note)
+def machine_line(machine: Machine, now: float) -> str:
+    if machine.is_lost:
+        about = f"LOST, silent for {duration(now - machine.at)}" + f"; {machine.note}" * bool(
+            machine.note
+        )
     else:
-        kinds = [(one.workers, "worker"), (one.loaders, "loader")]
+        kinds = [(machine.workers, "worker"), (machine.loaders, "loader")]
         about = ", ".join(some(number, what) for number, what in kinds if number) or "no worker"
-        about += f", {one.active:,} in flight, {one.memory_mb:,.0f} MB"
-    return f"{one.host}: {about}"
+        about += f", {machine.active:,} in flight, {machine.memory_mb:,.0f} MB"
+    return f"{machine.host}: {about}"
 
 
 def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:

@@ -62,21 +62,21 @@ def run_fixtures(
 
 
 def _show(wrong: list[Checked], *, total: int) -> None:
-    for one in wrong:
-        say(shown(one.folder))
-        for line in one.lines:
+    for checked in wrong:
+        say(shown(checked.folder))
+        for line in checked.lines:
             say(f"  {line}")
     right = f"{total - len(wrong):,} of {some(total, 'fixture')} as expected."
-    can_accept = any(one.differences for one in wrong)
+    can_accept = any(checked.differences for checked in wrong)
     say(right + " To take the new values: skitter test accept" * can_accept)
 
 
-def _to_json(one: Checked) -> dict[str, Any]:
+def _to_json(checked: Checked) -> dict[str, Any]:
     return {
-        "fixture": shown(one.folder),
-        "same": one.is_same,
-        "problem": one.problem or None,
-        "differences": one.differences,
+        "fixture": shown(checked.folder),
+        "same": checked.is_same,
+        "problem": checked.problem or None,
+        "differences": checked.differences,
     }
 
 

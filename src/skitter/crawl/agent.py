@@ -255,7 +255,7 @@ class Agency:
         now_ms = round(1000 * await frontier.server_time())
         if not schedule or not schedule.is_due(now_ms):
             return
-        kinds = {one.kind for one in await live_workers(frontier)}
+        kinds = {worker.kind for worker in await live_workers(frontier)}
         if kinds & FETCHING:  # a loader begins no round
             return
         spec = Spec(spider=offer.name, by="schedule", round_ms=schedule.next_ms)

@@ -231,7 +231,9 @@ class Children:
         if now - self._looked_at < TAKE_OVER_S:
             return
         self._looked_at = now
-        workers = [one for one in await heartbeats(self.frontier) if one.kind == "worker"]
+        workers = [
+            heartbeat for heartbeat in await heartbeats(self.frontier) if heartbeat.kind == "worker"
+        ]
         dead = await reclaim(self.frontier, await find_dead(self.frontier, workers))
         for one, taken in dead:
             if taken:
@@ -253,9 +255,9 @@ class Children:
             return  # the server was away, or we have just started: no worker could report
         at, here = await self.frontier.server_time(), socket.gethostname()
         silent = {
-            one.pid
-            for one in await heartbeats(self.frontier)
-            if one.host == here and at - one.at > STUCK_S
+            heartbeat.pid
+            for heartbeat in await heartbeats(self.frontier)
+            if heartbeat.host == here and at - heartbeat.at > STUCK_S
         }
         for child in self._all:
             if child.process and child.process.pid in silent:

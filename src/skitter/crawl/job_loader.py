@@ -150,13 +150,13 @@ async def loaders_of(
     """By place, a loader, and how it opens it: files of one store have one."""
     main, others = main_of(outs, await find_sink(frontier)), await further(frontier)
     found: dict[str, tuple[Loader, OpenSink]] = {}
-    for one in outs:
+    for out in outs:
         loader = make()
-        opening: OpenSink = partial(open_destination, frontier, one)
-        if one.place in others:
-            loader.place = one.place
-            opening = partial(open_further, frontier, one, main, loader.stop)
-        found.setdefault(one.place, (loader, opening))
+        opening: OpenSink = partial(open_destination, frontier, out)
+        if out.place in others:
+            loader.place = out.place
+            opening = partial(open_further, frontier, out, main, loader.stop)
+        found.setdefault(out.place, (loader, opening))
     return found
 
 
@@ -210,9 +210,9 @@ class LoaderProcess:
             loaders = await loaders_of(frontier, self.outs, make)
             async with self._beating([one for one, _ in loaders.values()], logbook, figures):
                 parts = [
-                    asyncio.create_task(add_parts(one, every_s, logbook))
-                    for one in self.outs
-                    if (every_s := one.every_s)
+                    asyncio.create_task(add_parts(out, every_s, logbook))
+                    for out in self.outs
+                    if (every_s := out.every_s)
                 ]
                 try:
                     written = await load_all(loaders)
@@ -225,15 +225,15 @@ class LoaderProcess:
 
     async def _name(self, frontier: Frontier) -> None:
         """Those of a job that has none yet; or further ones, beside the main one."""
-        held, to = await find_sink(frontier), [redact(one.dsn) for one in self.outs]
+        held, to = await find_sink(frontier), [redact(out.dsn) for out in self.outs]
         known = {held, *await further(frontier)}
-        if len(self.outs) > 1 and any(one.place not in known for one in self.outs):
+        if len(self.outs) > 1 and any(out.place not in known for out in self.outs):
             main = main_of(self.outs, held) or self.outs[0]
             with naming_the_export():
                 await claim_sink(frontier, main.place)
-            for one in self.outs:
-                if one.place != main.place:
-                    await add_output(frontier, one.place, can_fill=main.can_be_read)
+            for out in self.outs:
+                if out.place != main.place:
+                    await add_output(frontier, out.place, can_fill=main.can_be_read)
         self.progress(
             f"Loading the items of {frontier.job} into {' and '.join(to)}; Ctrl-C stops it."
         )
@@ -245,8 +245,8 @@ class LoaderProcess:
         """Send heartbeats and the log. The loaders stop if their parent dies."""
 
         def vitals() -> Vitals:
-            notes = filter(None, (one.note for one in loaders))
-            return Vitals(errors=sum(one.rejected for one in loaders), note="; ".join(notes))
+            notes = filter(None, (loader.note for loader in loaders))
+            return Vitals(errors=sum(loader.rejected for loader in loaders), note="; ".join(notes))
 
         first = loaders[0]
         pulse = Pulse(

@@ -212,10 +212,10 @@ async def _open_outputs(
             f"{shown(main.store)} has no row, though {stored} went there: --fresh crawls again."
         )
     await name_outputs(frontier, outs, progress)
-    others = [one for one in outs if one is not main]
-    for one in others:
+    others = [out for out in outs if out is not main]
+    for other in others:
         try:
-            await _try(partial(open_further, frontier, one, main), progress)
+            await _try(partial(open_further, frontier, other, main), progress)
         except SinkAway as away:
             progress(f"{str(away).rstrip('.')}: what is for it waits on the server.")
     for line in _about_revisits(before, frontier, outs):
@@ -297,7 +297,7 @@ async def _discard(server: Server, plan: Plan, progress: Progress) -> Layout | N
 
 async def what_fresh_discards(server: Server, plan: Plan) -> str:
     """In words; empty: nothing."""
-    outs = {} if plan.keep_rows else {one.place: one for one in outputs_of(plan)}
+    outs = {} if plan.keep_rows else {output.place: output for output in outputs_of(plan)}
     lost = []
     with suppress(JobMissing):
         frontier = await open_job(server, plan.job, as_found=True)
@@ -325,16 +325,16 @@ async def write_outputs(
     crawl: Crawl, write: Callable[[Destination], Awaitable[Written]] = write_output
 ) -> list[Written]:
     """All of them, the main one first, and what each lacks."""
-    lacking = {one.place: _lacks(one) for one in await backlogs(crawl.frontier)}
-    written = [(await write(one), lacking.get(one.place, "")) for one in crawl.outs]
+    lacking = {backlog.place: _lacks(backlog) for backlog in await backlogs(crawl.frontier)}
+    written = [(await write(out), lacking.get(out.place, "")) for out in crawl.outs]
     return [structs_replace(one, lacks=lacks) for one, lacks in written]
 
 
-def _lacks(one: Backlog) -> str:
-    if one.state == FILLING:
+def _lacks(backlog: Backlog) -> str:
+    if backlog.state == FILLING:
         return "it lacks what was stored before: the next run adds it"
-    waiting = f"{some(one.items, 'item')} {'waits' if one.items == 1 else 'wait'} for it"
-    return waiting if one.items else ""
+    waiting = f"{some(backlog.items, 'item')} {'waits' if backlog.items == 1 else 'wait'} for it"
+    return waiting if backlog.items else ""
 
 
 def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:

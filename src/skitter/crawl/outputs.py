@@ -89,7 +89,7 @@ def _as_configured(frontier: Frontier, to: Destination) -> Destination:
 
 def main_of(outs: Sequence[Destination], held: str) -> Destination | None:
     """Which of them is the main one, as the job knows it; if it has none, the first."""
-    known = (one for one in outs if not held or one.place == held or _is_moved(held, one))
+    known = (out for out in outs if not held or out.place == held or _is_moved(held, out))
     return next(known, None)
 
 
@@ -98,7 +98,7 @@ async def name_outputs(frontier: Frontier, outs: Sequence[Destination], say: Say
     main = main_of(outs, await find_sink(frontier)) or outs[0]
     known, stats = await further(frontier), await frontier.stats()
     prunes = frontier.options.visits.revisit_prune  # then it may be empty for good
-    wanted = {one.place: one for one in outs if one.place != main.place}
+    wanted = {out.place: out for out in outs if out.place != main.place}
     for place in known.keys() - wanted:
         await drop_output(frontier, place)
         say(f"{shown(place)} is no output of {frontier.job} any more, and keeps what it has.")

@@ -63,7 +63,7 @@ class Redo:
         """Raises UsageError if the job takes no pages, QueueFull."""
         if self.rejected:
             async for items in rejected_pages(self.frontier):
-                await self._mark_rejected([one for one in items if self._is_wanted(one)])
+                await self._mark_rejected([item for item in items if self._is_wanted(item)])
         else:
             async for pages in batched(self._all(), BATCH):
                 await self._offer(pages)
@@ -134,7 +134,7 @@ class Redo:
             return request.visited.kept
         if kept is None and self.archive:
             visits = self.archive.visits(request)
-            kept = next((one for one in visits[::-1] if one.job == self.frontier.job), None)
+            kept = next((visit for visit in visits[::-1] if visit.job == self.frontier.job), None)
         return line_of(msgspec.structs.replace(kept, request={})) if kept else ""
 
     async def _offer(self, pages: list[Request]) -> list[bool]:

@@ -58,5 +58,5 @@ def _seeds(archive: Archive, spider: Spider, job: str) -> Seeds:
     ours = [request_of(kept) for kept in archive.of(job)]
     ours = [one for one in ours if one.handler not in MACHINES]  # all that they led to is here
     known = [one for one in ours if (one.handler or spider.default) in spider.handlers]
-    starts = [one for one in spider.known_seeds if archive.newest(one)]
+    starts = [seed for seed in spider.known_seeds if archive.newest(seed)]
     return Seeds([*known, *starts], len(ours) - len(known))

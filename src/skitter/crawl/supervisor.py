@@ -75,7 +75,9 @@ class Membership:
         )
         await report_machine(self.frontier, here)
         self._names = [
-            one.name for one in await supervisors(self.frontier) if now - one.at < SILENCE_S
+            supervisor.name
+            for supervisor in await supervisors(self.frontier)
+            if now - supervisor.at < SILENCE_S
         ]
         self._reported_at = time.monotonic()
         if self._names[:1] == [self.name]:

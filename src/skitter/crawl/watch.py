@@ -93,7 +93,7 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     @property
     def fetching(self) -> int:
         """How many workers fetch pages."""
-        return sum(one.kind in FETCHING for one in self.workers)
+        return sum(worker.kind in FETCHING for worker in self.workers)
 
 
 def without_processes(look: Overview) -> Overview:
@@ -152,7 +152,9 @@ class Watcher(msgspec.Struct):
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
         workers = living(beats, now)
-        began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
+        began = min(
+            (worker.started_at for worker in workers if worker.kind in FETCHING), default=None
+        )
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
         machines = machines_of(beats, await supervisors(frontier), now)
@@ -177,9 +179,9 @@ class Watcher(msgspec.Struct):
             oldest_pending_s=known.oldest_s(now) if stats.pending else None,
             **known.costs,
             outputs=known.outputs,
-            processes=dict(Counter(one.kind for one in workers)),
-            silent_workers=sum(now - one.at > LATE_S for one in beats),
-            silent=[one for one in beats if now - one.at > LATE_S],
+            processes=dict(Counter(worker.kind for worker in workers)),
+            silent_workers=sum(now - beat.at > LATE_S for beat in beats),
+            silent=[beat for beat in beats if now - beat.at > LATE_S],
             machines=machines,
             wanted_workers=wish.workers if wish else None,
             wanted_per_machine=bool(wish and wish.per_machine),
@@ -224,7 +226,7 @@ class Rates(msgspec.Struct):
             return pages_per_s, max(0.0, (last.items - first.items) / passed_s)
         if stats.finished:
             return 0.0, 0.0
-        fetching = (one for one in workers if one.kind in FETCHING)
+        fetching = (worker for worker in workers if worker.kind in FETCHING)
         pages_per_s = sum(one.pages / max(1.0, one.at - one.started_at) for one in fetching)
         return pages_per_s, pages_per_s * last.items / last.pages if last.pages else 0.0
 

@@ -158,8 +158,8 @@ class Departures:
         sent = set(map(id, trips))
         self._trips = [trip for trip in self._trips if id(trip) not in sent]
 
-    def _shard_of(self, one: Lease | Departure) -> int:
-        return self.frontier.layout.shard_of(one.host)
+    def _shard_of(self, lease: Lease | Departure) -> int:
+        return self.frontier.layout.shard_of(lease.host)
 
     async def ask(self, departure: Departure) -> Granted:
         """Requests that ask during a call share the next one."""

@@ -219,4 +219,4 @@ def _request(data: bytes, priority: int) -> Request:
 async def _remember(frontier: Frontier, members: list[bytes], result: TakenOver) -> None:
     """Mark pages as done elsewhere; those that were queued just now stay queued."""
     result.seen += len(members)
-    result.remembered += await remember_urls(frontier, [one.decode() for one in members])
+    result.remembered += await remember_urls(frontier, [member.decode() for member in members])

@@ -46,10 +46,10 @@ def pack_outlinks(
 ) -> Outlinks | None:
     """Pack the links of a page, those offered and those already known. None: it has none."""
     links: list[tuple[int, object]] = [(one.priority, msgspec.Raw(one.body)) for one in offers]
-    links += [(one.priority, one) for one in again]
+    links += [(request.priority, request) for request in again]
     if not links:
         return None
-    deepest = max([one.depth for one in offers] + [one.depth for one in again])
+    deepest = max([one.depth for one in offers] + [request.depth for request in again])
     reach = CUT if is_cut else max(0, deepest - depth)
     # Links of one page are similar: even the fastest level shrinks them to a fifth.
     return Outlinks(depth, reach, zlib.compress(_encode((depth, links)), 1))

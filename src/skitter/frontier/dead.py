@@ -275,11 +275,11 @@ async def forget(frontier: Frontier, requests: Sequence[Request]) -> list[bool]:
     were: one that waits, is in flight or dead stays what it is."""
     if not seen_set(frontier.layout).can_forget:
         raise BadOption("forget", True, "left out: a Bloom filter cannot forget")
-    offers = [frontier.offer(one) for one in requests]
+    offers = [frontier.offer(request) for request in requests]
 
     async def send(shard: int, part: list[int]) -> list[int]:
         rows = [offers[i].arguments[:2] for i in part]  # fingerprint and host
         return await frontier.shards[shard].forget(rows)
 
-    codes = await scatter([one.shard for one in offers], send, batch=PAGE)
+    codes = await scatter([offer.shard for offer in offers], send, batch=PAGE)
     return [code == Code.DONE for code in codes]

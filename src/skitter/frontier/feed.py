@@ -201,7 +201,7 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
 
 async def _refuse(frontier: Frontier, deep: list[Offer]) -> None:
     """Record what was pushed too deep: unlike a link, no page keeps it."""
-    requests = [msgspec.convert(decode(one.body), Request) for one in deep]
+    requests = [msgspec.convert(decode(offer.body), Request) for offer in deep]
     refusals = {
         request.url: ExcludedLink(
             "depth", f"it was pushed at depth {request.depth}, beyond max_depth", ""

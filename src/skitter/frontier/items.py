@@ -248,9 +248,9 @@ class ItemStream:
         if results and self._again == inf:
             # Of any shard: a page that is visited again may lead to one of another host.
             words = ("HGET", "stats", "again_since")
-            found = await side_by_side(one.command(*words) for one in self.frontier.shards)
+            found = await side_by_side(shard.command(*words) for shard in self.frontier.shards)
             self._again = min((int(since) / 1000 for since in found if since), default=inf)
-        return [replace(one, is_later=one.fetched_at >= self._again) for one in results]
+        return [replace(result, is_later=result.fetched_at >= self._again) for result in results]
 
     async def _reject(self, shard: Shard, entry: bytes, fields: Any) -> None:
         """One bad entry must not hold up all others."""

@@ -173,7 +173,7 @@ def _read_beats(raw: dict[bytes, bytes]) -> list[Heartbeat]:
 
 async def was_heard(frontier: Frontier, name: str) -> bool:
     """Whether a worker or loader of that name has a heartbeat or a recent line in the log."""
-    if any(one.name == name for one in await heartbeats(frontier)):
+    if any(heartbeat.name == name for heartbeat in await heartbeats(frontier)):
         return True
     shard = frontier.home
     events = shard.keys.key("events")

@@ -84,7 +84,7 @@ def _params(settings: BaseSettings) -> dict[str, Any]:
         if name not in _PLACE and name not in _TLS:
             raise UsageError(
                 f"REDIS_PARAMS[{name!r}] cannot be honoured: name the server with REDIS_URL, which "
-                f"takes {', '.join(f'{one}://' for one in SCHEMES)}."
+                f"takes {', '.join(f'{scheme}://' for scheme in SCHEMES)}."
             )
     for name in ("host", "port", "db", "password"):
         value = settings.get(f"REDIS_{name.upper()}")

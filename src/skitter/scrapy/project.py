@@ -91,7 +91,7 @@ def list_offers() -> None:
 
 def _offer(kind: type[Spider], settings: BaseSettings) -> Offer:
     parameters = inspect.signature(kind).parameters.values()
-    named = [one for one in arguments_of(kind, {}) if one.name != "name"]
+    named = [argument for argument in arguments_of(kind, {}) if argument.name != "name"]
     return Offer(
         name=kind.name,
         job=job_name(_own(settings, kind), kind.name),
@@ -99,7 +99,7 @@ def _offer(kind: type[Spider], settings: BaseSettings) -> Offer:
             msgspec.structs.replace(one, default="") if one.default == "none" else one
             for one in named
         ],
-        takes_any=any(one.kind is one.VAR_KEYWORD for one in parameters),
+        takes_any=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
         settings=[*SETTINGS, NODES],
         version=_version_of(kind),
     )

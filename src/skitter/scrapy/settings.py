@@ -60,7 +60,7 @@ def fill(name: str, template: str, /, **values: str) -> str:
     try:
         return template % values
     except (KeyError, TypeError, ValueError):
-        known = " and ".join(f"%({one})s" for one in values)
+        known = " and ".join(f"%({value})s" for value in values)
         raise Unusable(
             f"{name} = {template!r} cannot be filled in: it may contain {known}, and "
             "%% for a literal %."
@@ -143,7 +143,7 @@ class NodeOptions:
         """Leases beyond what the downloader takes at once. None with delays: a request held back
         past its turn would be fetched too close to the next."""
         waits = self.politeness.delay_s > 0 or any(
-            one.get("delay_s") for one in self.slots.values()
+            slot.get("delay_s") for slot in self.slots.values()
         )
         return 0 if waits else self.concurrency
 

@@ -80,7 +80,7 @@ class RedisMixin:
         self.max_idle_time = whole("max_idle_time", self.max_idle_time, low=0, high=10**7)
         self._schemes = settings.getlist("SKITTER_FEED_SCHEMES") or ["http", "https"]
         kinds = ("REDIS_START_URLS_AS_SET", "REDIS_START_URLS_AS_ZSET")
-        is_list = not any(settings.getbool(one) for one in kinds)
+        is_list = not any(settings.getbool(kind) for kind in kinds)
         self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch, is_list)
         self.logger.info(  # type: ignore[attr-defined]
             "Reading start URLs from redis key %r (batch size: %s, encoding: %s)",

@@ -92,8 +92,8 @@ class Answers:
         """What the workers that are there can do."""
         at, known = self._handlers
         if time.monotonic() - at > WORKERS_S:
-            beats = [one for one in await live_workers(frontier) if one.kind in FETCHING]
-            known = frozenset(name for one in beats for name in one.handlers)
+            beats = [worker for worker in await live_workers(frontier) if worker.kind in FETCHING]
+            known = frozenset(name for beat in beats for name in beat.handlers)
             self._handlers = time.monotonic() if known else 0.0, known
         return known
 

@@ -159,7 +159,7 @@ class Channel:
     def _news(self, event: str, looks: Overview | list[Overview]) -> bytes:
         """The overview as a message; empty if nothing but the time has changed."""
         rows = looks if isinstance(looks, list) else [looks]
-        shown = [msgspec.structs.replace(one, at=0.0, elapsed_s=None) for one in rows]
+        shown = [msgspec.structs.replace(row, at=0.0, elapsed_s=None) for row in rows]
         if shown == self._shown:
             return b""
         self._shown = shown

@@ -114,7 +114,7 @@ class Keyring:
     async def _read(self) -> None:
         asked_at = time.monotonic()
         tokens, ended = await list_tokens(self.server), await list_logouts(self.server)
-        self._tokens, self._proven = {one.id: one for one in tokens}, {}
+        self._tokens, self._proven = {token.id: token for token in tokens}, {}
         now = time.time()  # keep the sessions ended here meanwhile
         self._ended = {one: end for one, end in (self._ended | ended).items() if end > now}
         self._read_at = asked_at

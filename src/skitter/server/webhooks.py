@@ -186,7 +186,11 @@ class Sender:
         if look.at - before.at > WINDOW_S:
             self._before[frontier.job] = look
         by_id = {hook.id: hook for hook in hooks}
-        due = [one for one in await store.list_deliveries(frontier) if one.next_at <= look.at]
+        due = [
+            delivery
+            for delivery in await store.list_deliveries(frontier)
+            if delivery.next_at <= look.at
+        ]
         work = (self._deliver(frontier, by_id.get(one.webhook), one, look) for one in due[:AT_ONCE])
         await side_by_side(work)
 
@@ -215,24 +219,24 @@ class Sender:
             await store.save_webhook(frontier, msgspec.structs.replace(hook, told=list(now)))
 
     async def _deliver(
-        self, frontier: Frontier, hook: Webhook | None, one: WebhookMessage, look: Overview
+        self, frontier: Frontier, hook: Webhook | None, message: WebhookMessage, look: Overview
     ) -> None:
         now = await frontier.server_time()
-        problem = await post(Message(hook, one, look), self.guard, at=int(now)) if hook else ""
+        problem = await post(Message(hook, message, look), self.guard, at=int(now)) if hook else ""
         if not problem:
-            await store.end_delivery(frontier, one)
+            await store.end_delivery(frontier, message)
             return
-        tries = one.tries + 1
+        tries = message.tries + 1
         if tries >= MAX_TRIES:
-            text = f"{one.on!r} was not delivered after {tries} tries: {problem}"
-            await log_event(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
-            await store.end_delivery(frontier, one)
+            text = f"{message.on!r} was not delivered after {tries} tries: {problem}"
+            await log_event(frontier, "error", self.name, f"webhook {message.webhook}: {text}")
+            await store.end_delivery(frontier, message)
             return
         if tries == 1:
-            text = f"webhook {one.webhook}: {one.on!r} was not delivered yet: {problem}"
+            text = f"webhook {message.webhook}: {message.on!r} was not delivered yet: {problem}"
             await log_event(frontier, "warning", self.name, text)
-        next_at = now + wait_s(one.tries, random.random())
-        later = msgspec.structs.replace(one, tries=tries, next_at=next_at)
+        next_at = now + wait_s(message.tries, random.random())
+        later = msgspec.structs.replace(message, tries=tries, next_at=next_at)
         await store.save_delivery(frontier, later)
 
 
@@ -258,10 +262,15 @@ class Message(NamedTuple):
         return _body(self.delivery, said, self.look)
 
 
-def _body(one: WebhookMessage, said: _Said, look: Overview) -> bytes:
+def _body(message: WebhookMessage, said: _Said, look: Overview) -> bytes:
     overview = msgspec.structs.replace(look, workers=(), silent=(), log=())
     detail = shorten(said.detail, 2000)
-    head: dict[str, Any] = {"id": one.id, "on": one.on, "job": look.job, "at": said.at or look.at}
+    head: dict[str, Any] = {
+        "id": message.id,
+        "on": message.on,
+        "job": look.job,
+        "at": said.at or look.at,
+    }
     return msgspec.json.encode({**head, "detail": detail, "overview": overview})
 
 

@@ -128,7 +128,7 @@ class Option:
         if kind is Literal:
             return value in get_args(self.type)
         if kind in (tuple, dict):
-            return isinstance(value, kind) and all(isinstance(one, str) for one in _parts(value))
+            return isinstance(value, kind) and all(isinstance(part, str) for part in _parts(value))
         if kind in (int, float):
             low, high = self.declared.low, self.declared.high
             assert low is not None

@@ -249,7 +249,7 @@ class ThreadedSink(Generic[S]):
 
     async def forget(self, pages: Sequence[Result]) -> None:
         if isinstance(self.store, Prunable):
-            gone = pages if self.store.prunes else [one for one in pages if one.is_notice]
+            gone = pages if self.store.prunes else [page for page in pages if page.is_notice]
             await self.run(self.store.forget, gone)
 
     async def close(self) -> None:

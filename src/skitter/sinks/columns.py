@@ -57,11 +57,11 @@ def kind_of(value: Any) -> Kind:
     return _KINDS.get(type(value), Kind.JSON)
 
 
-def widen(one: Kind, other: Kind) -> Kind:
+def widen(kind: Kind, other: Kind) -> Kind:
     """The narrowest kind that holds the values of both."""
-    if one is other:
-        return one
-    pair = {one, other} - {Kind.NULL}
+    if kind is other:
+        return kind
+    pair = {kind, other} - {Kind.NULL}
     if len(pair) == 1:
         return pair.pop()
     if Kind.JSON in pair:

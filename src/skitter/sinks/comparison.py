@@ -51,10 +51,10 @@ class Noise:
     ignored: frozenset[str] = frozenset()  # fields
     smallest: float = 0.0  # share of a number, or of the words of a text, that has to differ
 
-    def hides(self, one: Difference) -> bool:
-        if one.field in self.ignored:
+    def hides(self, difference: Difference) -> bool:
+        if difference.field in self.ignored:
             return True
-        old, new = one.old, one.new
+        old, new = difference.old, difference.new
         if self.smallest and _is_number(old) and _is_number(new):
             return bool(abs(new - old) < self.smallest * max(abs(old), abs(new)))
         if self.smallest and isinstance(old, str) and isinstance(new, str):
@@ -68,10 +68,10 @@ def unified(old: str, new: str) -> list[str]:
     return [line for line in lines if not line.startswith(("---", "+++"))]
 
 
-def is_text(one: Change) -> bool:
+def is_text(change: Change) -> bool:
     """Whether both values are texts that are best read as a diff."""
-    both = isinstance(one.old, str) and isinstance(one.new, str)
-    return both and max(len(one.old), len(one.new)) > LONG
+    both = isinstance(change.old, str) and isinstance(change.new, str)
+    return both and max(len(change.old), len(change.new)) > LONG
 
 
 def is_gone(notice: Result) -> bool:

@@ -175,7 +175,7 @@ class Destination:
                 pages = what()
                 try:
                     while (page := await source.run(next, pages, None)) is not None:
-                        yield [replace(one, is_part=True) for one in page.results]
+                        yield [replace(result, is_part=True) for result in page.results]
                 finally:
                     await source.run(pages.close)
 

@@ -52,7 +52,7 @@ class OfType:
     def read(self, *, batch: int) -> Generator[Page]:
         for page in self.table.read(batch=batch):
             columns = {name: kind for name, kind in page.columns.items() if name in self.columns}
-            rows = [one for one in page.results if one.item.get(TYPE) == self.name]
+            rows = [result for result in page.results if result.item.get(TYPE) == self.name]
             yield type(page)(columns, rows)
 
 
@@ -62,9 +62,9 @@ def types_of(table: SqlTable) -> list[OfType]:
     for page in table.read(batch=_BATCH):
         if TYPE not in page.columns:
             return []
-        for one in page.results:
-            if name := one.item.get(TYPE):
-                names = (field for field, value in one.item.items() if value is not None)
+        for result in page.results:
+            if name := result.item.get(TYPE):
+                names = (field for field, value in result.item.items() if value is not None)
                 filled.setdefault(str(name), set(OWN)).update(names)
     return [
         OfType(table, name, frozenset(names - {TYPE})) for name, names in sorted(filled.items())
@@ -159,9 +159,15 @@ async def write_feed(dsn: str, path: Path, *, job: str) -> int:
         return await file.run(file.store.count) - before
 
 
-def _line_of(one: Change) -> Result:
-    item = {"kind": one.kind, "key": one.key, "field": one.field, "old": one.old, "new": one.new}
-    return result_of(f"change{one.seq}-0", one.url, datetime.fromisoformat(one.at), item)
+def _line_of(change: Change) -> Result:
+    item = {
+        "kind": change.kind,
+        "key": change.key,
+        "field": change.field,
+        "old": change.old,
+        "new": change.new,
+    }
+    return result_of(f"change{change.seq}-0", change.url, datetime.fromisoformat(change.at), item)
 
 
 async def read_feed(dsn: str, *, job: str, **which: Any) -> list[Change]:

@@ -105,8 +105,8 @@ class _Batch:
     @classmethod
     def unchanged(cls, results: list[Result]) -> _Batch:
         """Without a transform."""
-        rows = [(one, one) for one in results if not one.is_notice]
-        return cls(results, rows, emptied=[one for one in results if one.is_notice])
+        rows = [(result, result) for result in results if not result.is_notice]
+        return cls(results, rows, emptied=[result for result in results if result.is_notice])
 
     def take(self, origin: Result, made: Any) -> None:
         """Add what a transform returned for it, or the exception it raised."""
@@ -123,8 +123,8 @@ class _Batch:
         """The results that have rows, and the others."""
         stored = {_key(origin) for origin, _ in self.rows} - self.rejected.keys()
         return (
-            [one for one in self.results if _key(one) in stored],
-            [one for one in self.results if _key(one) not in stored],
+            [result for result in self.results if _key(result) in stored],
+            [result for result in self.results if _key(result) not in stored],
         )
 
     def reject(self, origin: Result, error: Exception) -> None:

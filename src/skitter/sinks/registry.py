@@ -109,11 +109,13 @@ TYPES: Final = (
         folder="skitter.sinks.tree:Tree",
     ),
 )
-_OURS: Final = {name: one for one in TYPES for name in one.names}
+_OURS: Final = {name: kind for kind in TYPES for name in kind.names}
 
 #: For `--help`: the kinds of files that can be named.
-OUT_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.names[0][0] == ".")
-COPY_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.whole and one.names[0][0] == ".")
+OUT_FILES: Final = ", ".join(kind.names[0] for kind in TYPES if kind.names[0][0] == ".")
+COPY_FILES: Final = ", ".join(
+    kind.names[0] for kind in TYPES if kind.whole and kind.names[0][0] == "."
+)
 
 
 def find_type(dsn: str) -> SinkType:

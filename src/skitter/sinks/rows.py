@@ -162,7 +162,7 @@ def _is_old(row: Row, began: Mapping[str, datetime]) -> bool:
 def began_by_page(rows: Iterable[Row], emptied: Iterable[Result]) -> dict[str, datetime]:
     """When the last visit to each page began: anything older belongs to an earlier visit."""
     found = [(row.result, row.fetched_at) for row in rows]
-    found += [(one, datetime.fromtimestamp(one.fetched_at, UTC)) for one in emptied]
+    found += [(result, datetime.fromtimestamp(result.fetched_at, UTC)) for result in emptied]
     began: dict[str, datetime] = {}
     for one, ended_at in found:
         page = page_of(one.fingerprint)

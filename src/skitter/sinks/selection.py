@@ -78,7 +78,7 @@ class Selected:
 
     def read(self, *, batch: int) -> Generator[Page]:
         for page in self.table.read(batch=batch):
-            rows = [self._cut(one) for one in page.results if self.what.has(one)]
+            rows = [self._cut(result) for result in page.results if self.what.has(result)]
             yield type(page)(self._columns(page.columns), rows)
 
     def _cut(self, result: Result) -> Result:

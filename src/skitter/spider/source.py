@@ -203,7 +203,7 @@ def _names(function: ast.AST, known: dict[str, Any]) -> frozenset[str]:
 
 def _is_item(value: ast.expr, names: frozenset[str], known: dict[str, Any]) -> bool:
     if isinstance(value, ast.List):
-        return any(_is_item(one, names, known) for one in value.elts)
+        return any(_is_item(elt, names, known) for elt in value.elts)
     if isinstance(value, ast.ListComp | ast.GeneratorExp):
         return _is_item(value.elt, names, known)
     if isinstance(value, ast.Name):

@@ -264,7 +264,7 @@ def webhook_show(job: Job, where: Where = SERVER, as_json: Json = False) -> None
     if as_json:
         emit_json(hooks)
     elif hooks:
-        grid(["id", "url", "on", "sent"], [_cells(one) for one in hooks])
+        grid(["id", "url", "on", "sent"], [_cells(hook) for hook in hooks])
     else:
         say(f"{job}: no webhooks.")
 
@@ -337,11 +337,11 @@ def token_show(where: Where = SERVER, as_json: Json = False) -> None:
     """List the tokens by id, name and scope. They are not shown themselves."""
     tokens = on_server(where, list_tokens)
     if as_json:
-        emit_json([_token_document(one) for one in tokens])
+        emit_json([_token_document(token) for token in tokens])
     elif tokens:
         grid(
             ["id", "name", "scopes", "jobs", "created", "expires"],
-            [_token_cells(one) for one in tokens],
+            [_token_cells(token) for token in tokens],
         )
     else:
         say("There are no tokens: `skitter token new` creates one.")
@@ -359,21 +359,21 @@ def revoke(
     answer({"id": identity, "revoked": True}, f"{identity}: revoked.", as_json=as_json)
 
 
-def _token_document(one: Token) -> dict[str, object]:
+def _token_document(token: Token) -> dict[str, object]:
     return {
-        "id": one.id,
-        "name": one.name,
-        "scopes": one.granted,
-        "jobs": one.jobs,
-        "created_at": one.created_at,
-        "expires_at": one.until or None,
+        "id": token.id,
+        "name": token.name,
+        "scopes": token.granted,
+        "jobs": token.jobs,
+        "created_at": token.created_at,
+        "expires_at": token.until or None,
     }
 
 
-def _token_cells(one: Token) -> list[str]:
-    jobs = ", ".join(one.jobs) or "all"
-    ends = _minute(one.until) if one.until else "never"
-    return [one.id, one.name, ", ".join(one.granted), jobs, _minute(one.created_at), ends]
+def _token_cells(token: Token) -> list[str]:
+    jobs = ", ".join(token.jobs) or "all"
+    ends = _minute(token.until) if token.until else "never"
+    return [token.id, token.name, ", ".join(token.granted), jobs, _minute(token.created_at), ends]
 
 
 def _minute(at: float) -> str:

@@ -69,24 +69,24 @@ def _reader_of_rules() -> Allows:
 
 
 def _show(found: list[HostPoliteness]) -> None:
-    grid(COLUMNS, [list(_cells(one)) for one in found])
-    for one in found:
-        for problem in one.problems:
-            remark("problem", f"{one.host}: {problem}", style="red")
-        for url in one.disallowed or ():
+    grid(COLUMNS, [list(_cells(politeness)) for politeness in found])
+    for politeness in found:
+        for problem in politeness.problems:
+            remark("problem", f"{politeness.host}: {problem}", style="red")
+        for url in politeness.disallowed or ():
             remark("disallowed", redact(url), style="red")
-    if not any(one.problems for one in found):
+    if not any(politeness.problems for politeness in found):
         out.print("[green]Politeness was kept at every host.[/]")
 
 
-def _cells(one: HostPoliteness) -> Iterator[object]:
-    yield one.host
-    yield one.requests
-    yield f"{one.delay_s:g} s"
-    yield "-" if one.smallest_gap_s is None else f"{one.smallest_gap_s:.3f} s"
-    yield f"{one.most_in_flight} of {one.max_in_flight}"
-    yield "-" if one.disallowed is None else len(one.disallowed)
-    yield one.vanished
+def _cells(politeness: HostPoliteness) -> Iterator[object]:
+    yield politeness.host
+    yield politeness.requests
+    yield f"{politeness.delay_s:g} s"
+    yield "-" if politeness.smallest_gap_s is None else f"{politeness.smallest_gap_s:.3f} s"
+    yield f"{politeness.most_in_flight} of {politeness.max_in_flight}"
+    yield "-" if politeness.disallowed is None else len(politeness.disallowed)
+    yield politeness.vanished
 
 
 #: States that most jobs do not have: shown if they do.
@@ -251,7 +251,7 @@ async def _process_health(frontier: Frontier, kind: Part) -> str:
     """A supervisor that has no worker to run is healthy, too."""
     now, host = await frontier.server_time(), socket.gethostname()
     kinds = FETCHING if kind is Part.WORKER else {kind.value}
-    found = [one for one in await heartbeats(frontier) if one.kind in kinds]
+    found = [heartbeat for heartbeat in await heartbeats(frontier) if heartbeat.kind in kinds]
     found += await supervisors(frontier) if kind is Part.WORKER else []
     here = [one.at for one in found if one.host == host]
     if any(now - at < SILENCE_S for at in here):

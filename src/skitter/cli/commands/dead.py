@@ -102,11 +102,11 @@ def list_letters(
             say(f"{len(letters):,} of {dead:,} dead letters{more}.")
 
 
-def _cells(one: DeadLetter, with_secrets: bool = False) -> list[object]:
-    name = _name(one, with_secrets)
-    name = name if one.can_be_fetched else shorten(name)  # messages may be long
-    reason = shorten(redact_text(one.reason), LONGEST_REASON)
-    return [name, reason, one.failures + one.losses, moment(one.at, DATE_AND_TIME)]
+def _cells(letter: DeadLetter, with_secrets: bool = False) -> list[object]:
+    name = _name(letter, with_secrets)
+    name = name if letter.can_be_fetched else shorten(name)  # messages may be long
+    reason = shorten(redact_text(letter.reason), LONGEST_REASON)
+    return [name, reason, letter.failures + letter.losses, moment(letter.at, DATE_AND_TIME)]
 
 
 def _show_list(rows: list[list[object]]) -> None:
@@ -271,7 +271,7 @@ def export(
 
     async def work(frontier: Frontier) -> _Did:
         async def write(_: Frontier, letters: Sequence[DeadLetter]) -> int:
-            lines = (msgspec.json.encode(_document(one, with_secrets)) for one in letters)
+            lines = (msgspec.json.encode(_document(letter, with_secrets)) for letter in letters)
             file.writelines(line + b"\n" for line in lines)
             return len(letters)
 

@@ -70,10 +70,10 @@ async def _read_job(frontier: Frontier, name: str | None, days: int) -> tuple[Ro
     grain = TIMING_GRAINS[1]
     hour = int(await frontier.server_time()) // grain.step_s
     timed = []
-    for one in history.quantiles:
+    for quantile in history.quantiles:
         slots = range(hour - 24 * days + 1, hour + 1)
-        found = merged((await read_timings(frontier, one, grain, slots)).values())
-        timed += [_timing(one, found)] if found.count else []
+        found = merged((await read_timings(frontier, quantile, grain, slots)).values())
+        timed += [_timing(quantile, found)] if found.count else []
     return counted, timed
 
 
@@ -87,9 +87,9 @@ async def _read_own(server: Server, name: str | None, days: int) -> tuple[Rows, 
         if tags not in (SUCCESS, ERROR)
     ]
     timed = []
-    for one in dict.fromkeys(row[0] for row in wanted if row[1] in (SUCCESS, ERROR)):
-        found = await own.read_timing(one, days=days)
-        timed.append({**_timing(one, found), "errors": round(wanted.get((one, ERROR), 0))})
+    for fromkey in dict.fromkeys(row[0] for row in wanted if row[1] in (SUCCESS, ERROR)):
+        found = await own.read_timing(fromkey, days=days)
+        timed.append({**_timing(fromkey, found), "errors": round(wanted.get((fromkey, ERROR), 0))})
     return counted, timed
 
 
@@ -196,9 +196,9 @@ def hosts(
         say(f"{job}: no hosts yet.")
 
 
-def _hosts_cells(one: HostFacts, options: JobOptions, now: float) -> Iterator[object]:
-    delay, wait_s = one.delay(options), one.opens_at(options) - now
-    yield from (one.name, one.queued, one.in_flight, one.pages)
+def _hosts_cells(facts: HostFacts, options: JobOptions, now: float) -> Iterator[object]:
+    delay, wait_s = facts.delay(options), facts.opens_at(options) - now
+    yield from (facts.name, facts.queued, facts.in_flight, facts.pages)
     yield f"{delay.seconds:g} s"
     yield delay.why
     yield f"in {wait_s:,.1f} s" if wait_s > 0 else "now"

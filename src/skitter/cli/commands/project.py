@@ -141,12 +141,12 @@ def config(
         grid(["setting", "value", "from"], rows)
 
 
-def _shown(one: Setting, config: Config) -> Any:
+def _shown(setting: Setting, config: Config) -> Any:
     """The value for JSON, with secrets masked."""
-    value = getattr(getattr(config, one.table), one.name)
-    if one.declared.secret and isinstance(value, dict):
+    value = getattr(getattr(config, setting.table), setting.name)
+    if setting.declared.secret and isinstance(value, dict):
         return dict.fromkeys(value, HIDDEN)
-    if one.declared.secret and isinstance(value, str):
+    if setting.declared.secret and isinstance(value, str):
         return redact(value)
     return value if isinstance(value, int | float | str | tuple | dict | None) else str(value)
 
@@ -154,10 +154,10 @@ def _shown(one: Setting, config: Config) -> Any:
 def _proxies(config: Config) -> dict[str, Any]:
     """The settings of each route. They only say where its secret is, or should."""
     return {
-        f"proxy.{route.name}.{one.name}": _hidden(one.name, value)
+        f"proxy.{route.name}.{option.name}": _hidden(option.name, value)
         for route in config.proxies
-        for one in options_of(type(route))
-        if one.name != "name" and (value := getattr(route, one.name)) != one.default
+        for option in options_of(type(route))
+        if option.name != "name" and (value := getattr(route, option.name)) != option.default
     }
 
 

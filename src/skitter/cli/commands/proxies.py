@@ -135,7 +135,7 @@ def forget(names: Names = None, where: Where = SERVER) -> None:
 
 def _check_known(names: list[str], used: Iterable[str]) -> None:
     """A configured proxy may be forgotten before it was used: its budget is whole."""
-    known = sorted({*used, *(one.name for one in resolve().proxies)})
+    known = sorted({*used, *(proxy.name for proxy in resolve().proxies)})
     for name in names:
         if name not in known:
             listed = f"known are {', '.join(known)}." if known else "no proxy was used yet."
@@ -145,7 +145,7 @@ def _check_known(names: list[str], used: Iterable[str]) -> None:
 def _configured(names: list[str] | None) -> tuple[WorkerConfig, list[Route]]:
     found = resolve()
     config = WorkerConfig(proxies=found.proxies, routes=found.routes, fetch=found.fetch)
-    ours = [one for one in found.proxies if one.is_for(found.routes.region)]
+    ours = [proxy for proxy in found.proxies if proxy.is_for(found.routes.region)]
     if not ours:
         raise UsageError("no proxy is configured: add a [[proxy]] to skitter.toml.")
     if unknown := set(names or ()) - {one.name for one in ours}:
@@ -202,18 +202,18 @@ def _price(route: Route) -> str:
     return " + ".join(f"{price:g} {unit}" for price, unit in prices if price) or "free"
 
 
-def _tried(one: Tried) -> dict[str, Any]:
-    per_1000 = one.per_thousand
+def _tried(tried: Tried) -> dict[str, Any]:
+    per_1000 = tried.per_thousand
     return {
-        "proxy": one.route,
-        "good": one.good,
-        "bans": one.verdicts.get("ban", 0),
-        "page_faults": one.verdicts.get("page", 0),
-        "proxy_faults": one.verdicts.get("fault", 0),
-        "success": round(one.success, 4),
-        "seconds": round(one.median_s, 3),
+        "proxy": tried.route,
+        "good": tried.good,
+        "bans": tried.verdicts.get("ban", 0),
+        "page_faults": tried.verdicts.get("page", 0),
+        "proxy_faults": tried.verdicts.get("fault", 0),
+        "success": round(tried.success, 4),
+        "seconds": round(tried.median_s, 3),
         "cost_per_1000_good": None if per_1000 is None else round(per_1000, 4),
-        "problem": one.problem,
+        "problem": tried.problem,
     }
 
 

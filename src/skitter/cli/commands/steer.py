@@ -34,9 +34,9 @@ from skitter.sinks.destination import remove_store, store_of
 
 #: The job options that a host can override.
 OWN = tuple(
-    replace(one, name=one.declared.host, default=None, optional=False)
-    for one in JOB_OPTIONS
-    if one.declared.host
+    replace(option, name=option.declared.host, default=None, optional=False)
+    for option in JOB_OPTIONS
+    if option.declared.host
 )
 STATES = (
     (State.PAUSED, "pause", "Stop handing out URLs; new ones are still accepted."),
@@ -227,10 +227,10 @@ def _show_effects(effects: list[Effect], *, as_json: bool) -> None:
     if as_json:
         emit_json(effects)
         return
-    for one in effects:
-        at_least = "" if one.exact else "at least "
-        say(f"{one.option}: {_or_none(one.was)} -> {_or_none(one.becomes)}")
-        say(f"  {at_least}{one.urls:,} {one.says}.")
+    for effect in effects:
+        at_least = "" if effect.exact else "at least "
+        say(f"{effect.option}: {_or_none(effect.was)} -> {_or_none(effect.becomes)}")
+        say(f"  {at_least}{effect.urls:,} {effect.says}.")
     if not effects:
         say("No known URL is affected.")
 

@@ -189,7 +189,7 @@ def scale(
         changes = changes_by(wish, beats, await live_machines(frontier))
         if not look:
             await set_wanted_workers(frontier, wish)
-        alive = [one for one in beats if one.kind in FETCHING]
+        alive = [beat for beat in beats if beat.kind in FETCHING]
         return (
             was,
             alive,

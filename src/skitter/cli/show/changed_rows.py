@@ -52,9 +52,9 @@ def _show_examples(what: str, examples: list[Example]) -> None:
         return
     say("")
     say(f"{what}: {some(len(examples), 'row')}{', such as' * (len(examples) > EXAMPLES)}")
-    for one in examples[:EXAMPLES]:
-        say(f"  {one.url}")
-        sides = [value if is_filled(value) else UNSET for value in (one.before, one.now)]
+    for example in examples[:EXAMPLES]:
+        say(f"  {example.url}")
+        sides = [value if is_filled(value) else UNSET for value in (example.before, example.now)]
         for line in both(*sides):
             say(f"  {line}")
 

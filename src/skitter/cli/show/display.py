@@ -102,10 +102,10 @@ def top_view(
     looks = sorted(looks, key=lambda look: (look.finished, look.job))
     several = len(looks) != 1
     width = screen.width if screen else width
-    processes = [(look, one) for look in looks for one in look.workers]
+    processes = [(look, worker) for look in looks for worker in look.workers]
     in_trouble = sum(bool(one.note) for _, one in processes)
     slowed = [_slowed(look, look.bound) for look in looks if look.bound and look.bound.is_slowed]
-    needs = [_need(look, one) for look in looks for one in look.troubles]
+    needs = [_need(look, trouble) for look in looks for trouble in look.troubles]
     other = in_trouble + len(slowed) + len(needs)
     room = _share(screen, jobs=len(looks), processes=len(processes), other=other)
     parts: list[RenderableType] = [_headline(looks, len(processes), title), ""]
@@ -192,13 +192,13 @@ def _process_table(
     beats = [one for _, one in shown]
     columns = [
         *([_Column("job", [_name(look.job, "bold") for look, _ in shown])] if several else []),
-        _Column("host", [_name(clean(one.host), "cyan") for one in beats], drop=4),
-        _Column("kind", [plain(one.kind) for one in beats], drop=5, number=False),
-        _Column("pid", [Text(str(one.pid)) for one in beats]),
-        _Column("pages", [Text(f"{one.pages:,}") for one in beats]),
-        _Column("errors", [_errors(one) for one in beats], drop=1),
-        _Column("active", [Text(f"{one.active:,}") for one in beats], drop=3),
-        _Column("memory", [Text(f"{one.memory_mb:,.0f} MB") for one in beats], drop=6),
+        _Column("host", [_name(clean(beat.host), "cyan") for beat in beats], drop=4),
+        _Column("kind", [plain(beat.kind) for beat in beats], drop=5, number=False),
+        _Column("pid", [Text(str(beat.pid)) for beat in beats]),
+        _Column("pages", [Text(f"{beat.pages:,}") for beat in beats]),
+        _Column("errors", [_errors(beat) for beat in beats], drop=1),
+        _Column("active", [Text(f"{beat.active:,}") for beat in beats], drop=3),
+        _Column("memory", [Text(f"{beat.memory_mb:,.0f} MB") for beat in beats], drop=6),
         _Column("since", [_since(look, one) for look, one in shown], drop=7),
         _Column("last seen", [_heard(look, one) for look, one in shown], drop=2),
     ]
@@ -208,16 +208,16 @@ def _process_table(
     return table
 
 
-def _errors(one: Heartbeat) -> Text:
-    return Text(f"{one.errors:,}", style="yellow" if one.errors else "")
+def _errors(heartbeat: Heartbeat) -> Text:
+    return Text(f"{heartbeat.errors:,}", style="yellow" if heartbeat.errors else "")
 
 
-def _since(look: Overview, one: Heartbeat) -> Text:
-    return Text(duration(max(0.0, look.at - one.started_at)))
+def _since(look: Overview, heartbeat: Heartbeat) -> Text:
+    return Text(duration(max(0.0, look.at - heartbeat.started_at)))
 
 
-def _heard(look: Overview, one: Heartbeat) -> Text:
-    silent_s = max(0.0, look.at - one.at)
+def _heard(look: Overview, heartbeat: Heartbeat) -> Text:
+    silent_s = max(0.0, look.at - heartbeat.at)
     return Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else "")
 
 
@@ -227,13 +227,13 @@ def _slowed(look: Overview, bound: Bound) -> Text:
     return Text(says, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
-def _need(look: Overview, one: Trouble) -> Text:
-    text = clean(f"{look.job}: {one.says}: {one.command}")
+def _need(look: Overview, trouble: Trouble) -> Text:
+    text = clean(f"{look.job}: {trouble.says}: {trouble.command}")
     return Text(text, style="red", no_wrap=True, overflow="ellipsis")
 
 
-def _trouble(look: Overview, one: Heartbeat) -> Text:
-    text = clean(f"{look.job}, {one.kind} {one.pid}: {one.note}")
+def _trouble(look: Overview, heartbeat: Heartbeat) -> Text:
+    text = clean(f"{look.job}, {heartbeat.kind} {heartbeat.pid}: {heartbeat.note}")
     return Text(text, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
@@ -284,8 +284,8 @@ class _Column:
 def _fitting(columns: list[_Column], width: int | None) -> list[_Column]:
     """As many columns as fit: names may be cut, numbers may not."""
     columns = list(columns)
-    while width is not None and sum(max(one.width, 3) + GAP for one in columns) - GAP > width:
-        least = max(columns, key=lambda one: one.drop)
+    while width is not None and sum(max(column.width, 3) + GAP for column in columns) - GAP > width:
+        least = max(columns, key=lambda column: column.drop)
         if not least.drop:
             break
         columns.remove(least)
@@ -294,12 +294,16 @@ def _fitting(columns: list[_Column], width: int | None) -> list[_Column]:
 
 def _table(columns: Sequence[_Column]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
-    for one in columns:
-        if one.is_name:
-            table.add_column(one.name, min_width=one.width)  # Rich shrinks wrapping columns first
+    for column in columns:
+        if column.is_name:
+            table.add_column(
+                column.name, min_width=column.width
+            )  # Rich shrinks wrapping columns first
         else:
-            table.add_column(one.name, justify="right" if one.number else "left", no_wrap=True)
-    for row in zip(*(one.cells for one in columns), strict=True):
+            table.add_column(
+                column.name, justify="right" if column.number else "left", no_wrap=True
+            )
+    for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*row)
     return table
 

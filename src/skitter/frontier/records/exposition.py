@@ -65,7 +65,7 @@ class Family:
 
 
 def render(families: Iterable[Family]) -> str:
-    return "".join(f"{line}\n" for one in families for line in one.lines())
+    return "".join(f"{line}\n" for family in families for line in family.lines())
 
 
 def _spell(labels: Mapping[str, str]) -> str:
@@ -310,7 +310,10 @@ def _processes(jobs: list[_Job]) -> Iterator[Family]:
             count.add(kinds[kind], crawl=job.name, kind=kind)
         for beat in job.beats[:MAX_WORKERS]:
             heard.add(beat.at, crawl=job.name, worker=beat.name, kind=beat.kind)
-        by_host = {one.host: one.at for one in sorted(job.machines, key=lambda one: one.at)}
+        by_host = {
+            machine.host: machine.at
+            for machine in sorted(job.machines, key=lambda machine: machine.at)
+        }
         for host, at in list(by_host.items())[-MAX_WORKERS:]:
             machines.add(at, crawl=job.name, machine=host)
     yield from (count, heard, machines)

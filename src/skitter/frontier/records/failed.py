@@ -99,7 +99,7 @@ async def find_failed(frontier: Frontier, url_or_fingerprint: str) -> FailedPage
     """By the URL as it was requested, or the fingerprint."""
     if packed := await frontier.home.command("HGET", "failed", url_or_fingerprint):
         return _opened(packed)
-    found = [one for one in await failed_pages(frontier) if one.url == url_or_fingerprint]
+    found = [page for page in await failed_pages(frontier) if page.url == url_or_fingerprint]
     return found[-1] if found else None
 
 

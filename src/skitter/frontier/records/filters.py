@@ -58,10 +58,10 @@ async def write_seen(frontier: Frontier, write: Callable[[str], object]) -> int:
     total = 0
     for shard in frontier.shards:
         kept = {
-            one.fingerprint
+            fact.fingerprint
             async for facts in each_request(shard)
-            for one in facts
-            if not one.resting
+            for fact in facts
+            if not fact.resting
         }
         async for bucket in ExactSet().scan(shard):
             fetched = set(bucket.members) - kept
@@ -120,11 +120,18 @@ async def remember_urls(frontier: Frontier, urls: Iterable[str]) -> int:
     async def send(shard: int, part: list[int]) -> list[int]:
         return await frontier.shards[shard].adopt([offers[i].arguments[0] for i in part])
 
-    codes = await scatter([one.shard for one in offers], send, batch=STEP) if offers else []
+    codes = await scatter([offer.shard for offer in offers], send, batch=STEP) if offers else []
     return codes.count(Code.NEW)
 
 
 async def _remember(frontier: Frontier, fingerprints: list[str]) -> int:
-    if strange := next((one for one in fingerprints if not one.isascii() or not one.isalnum()), ""):
+    if strange := next(
+        (
+            fingerprint
+            for fingerprint in fingerprints
+            if not fingerprint.isascii() or not fingerprint.isalnum()
+        ),
+        "",
+    ):
         raise UsageError(f"the file has a line that is no fingerprint: {strange[:60]!r}.")
     return (await frontier.home.adopt(fingerprints)).count(Code.NEW)

@@ -228,7 +228,9 @@ def _no_handler(sight: Sight) -> list[Trouble]:
 
 
 def _lost(sight: Sight) -> list[Trouble]:
-    lost = [] if sight.stats.finished else [one for one in sight.machines if one.is_lost]
+    lost = (
+        [] if sight.stats.finished else [machine for machine in sight.machines if machine.is_lost]
+    )
     return [
         Trouble(
             kind="machine lost",
@@ -241,7 +243,7 @@ def _lost(sight: Sight) -> list[Trouble]:
 
 
 def _full(sight: Sight, directory: Path | None) -> Trouble | None:
-    notes = [disk_note(one, directory) or memory_note(one) for one in sight.nodes]
+    notes = [disk_note(node, directory) or memory_note(node) for node in sight.nodes]
     if not any(notes):
         return None
     return Trouble(kind="server full", says=next(filter(None, notes)), command="skitter doctor")
@@ -267,7 +269,7 @@ def _no_workers(sight: Sight) -> Trouble | None:
 
 
 def _output_away(sight: Sight) -> Trouble | None:
-    loaders = [one for one in sight.beats if one.kind == "loader"]
+    loaders = [beat for beat in sight.beats if beat.kind == "loader"]
     alive = living(loaders, sight.now)
     notes = [one.note for one in alive if one.note]
     if notes:
@@ -289,7 +291,7 @@ def _stuck(sight: Sight) -> Trouble | None:
     busy = stats.pending - stats.shelved + stats.leased
     if stats.state is not State.RUNNING or sight.waits or not busy or not _is_at_work(sight):
         return None
-    began = min(one.started_at for one in sight.beats if one.kind in FETCHING)
+    began = min(beat.started_at for beat in sight.beats if beat.kind in FETCHING)
     idle_s = sight.now - max(sight.last_page_at, began)
     if idle_s < max(STUCK_S, 3 * sight.delay_s):
         return None
@@ -303,7 +305,9 @@ def _stuck(sight: Sight) -> Trouble | None:
 
 async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
     """What holds up the workers or the job, without duplicates."""
-    said = {f"{one.kind}: {one.note}" for one in await live_workers(frontier) if one.note}
+    said = {
+        f"{worker.kind}: {worker.note}" for worker in await live_workers(frontier) if worker.note
+    }
     beats, now = await heartbeats(frontier), await frontier.server_time()
     server = frontier.server
     nodes = await inspect(server)
@@ -319,10 +323,10 @@ def loader_note(
     """Warn about items that wait for a loader that went silent. Pure."""
     if not all(facts.last_write_ok for facts in nodes):
         return ""  # no heartbeat can arrive
-    loaders = [one for one in beats if one.kind == "loader"]
-    if not stats.items or not loaders or any(now - one.at < LATE_S for one in loaders):
+    loaders = [beat for beat in beats if beat.kind == "loader"]
+    if not stats.items or not loaders or any(now - loader.at < LATE_S for loader in loaders):
         return ""
-    last = max(loaders, key=lambda one: one.at)
+    last = max(loaders, key=lambda loader: loader.at)
     pages = "every page is done, and " if stats.crawled else ""
     waiting = f"{some(stats.items, 'item')} {'waits' if stats.items == 1 else 'wait'}"
     who, silent = f"that of {last.host} (pid {last.pid})", duration(now - last.at)

@@ -39,7 +39,7 @@ async def is_over(frontier: Frontier) -> bool:
     stats = await frontier.stats()
     if not (stats.crawled and stats.seen):
         return False
-    return not any(one.kind in FETCHING for one in await live_workers(frontier))
+    return not any(worker.kind in FETCHING for worker in await live_workers(frontier))
 
 
 @dataclass(slots=True)

@@ -89,8 +89,8 @@ async def record(frontier: Frontier, batch: Batch) -> None:
     await frontier.home.measure(rows, members=MEMBERS)
 
 
-def pack_histogram(one: Histogram) -> bytes:
-    return encode([round(1000 * one.sum_ms), *chain.from_iterable(one.buckets.items())])
+def pack_histogram(histogram: Histogram) -> bytes:
+    return encode([round(1000 * histogram.sum_ms), *chain.from_iterable(histogram.buckets.items())])
 
 
 def _pack_table(rows: dict[str, Row]) -> bytes:
@@ -151,7 +151,7 @@ async def _read_counters(shard: Shard, names: Sequence[str], shown: Window) -> l
 
 
 def _points(chunks: list[bytes], skipped: int, shown: Window) -> list[int]:
-    joined = b"".join(one.ljust(SLOTS * _SLOT_BYTES, b"\0") for one in chunks)
+    joined = b"".join(chunk.ljust(SLOTS * _SLOT_BYTES, b"\0") for chunk in chunks)
     width = shown.step_s // shown.grain.step_s
     starts = range(skipped, skipped + shown.count * width, width)
     return [sum(_slot(joined, at) for at in range(start, start + width)) for start in starts]
@@ -169,10 +169,12 @@ async def _read_quantiles(
     first, last = shown.start // step, (shown.starts[-1] + shown.step_s - 1) // step
     found = await read_timings(frontier, name, shown.timing_grain, range(first, last + 1))
     points = [
-        merged(found[at] for at in range(one // step, (one + shown.step_s - 1) // step + 1))
-        for one in shown.starts
+        merged(found[at] for at in range(start // step, (start + shown.step_s - 1) // step + 1))
+        for start in shown.starts
     ]
-    return {label: [one.quantile(share) for one in points] for label, share in QUANTILES.items()}
+    return {
+        label: [point.quantile(share) for point in points] for label, share in QUANTILES.items()
+    }
 
 
 async def read_timings(

@@ -78,7 +78,7 @@ async def new_token(
 ) -> str:
     """Create a token. This is the only time that it can be shown. `jobs`: names or patterns with *
     and ?; without any, it is for all jobs. `expires_s`: after so long; 0: never."""
-    if any(not one or len(one) > LONGEST_NAME for one in jobs):
+    if any(not job or len(job) > LONGEST_NAME for job in jobs):
         says = f"names or patterns of 1 to {LONGEST_NAME} characters"
         raise BadOption("job", ", ".join(jobs), says)
     if not scopes or not set(scopes) <= set(SCOPES):
@@ -197,7 +197,7 @@ async def read_actions(
     while len(found) < limit:
         page = await server.command("XREVRANGE", ACTIONS, end, "-", "COUNT", PAGE)
         actions = [open_entry(Action, entry, fields) for entry, fields in page]
-        found += [one for one in actions if not job or one.job == job]
+        found += [action for action in actions if not job or action.job == job]
         if len(page) < PAGE:
             break
         end = f"({actions[-1].id}"

@@ -198,8 +198,8 @@ async def backlogs(frontier: Frontier) -> list[Backlog]:
 
 
 def _backlog(place: str, state: str, of_shards: list[_Behind]) -> Backlog:
-    items = sum(one.items for one in of_shards)
-    since = min((one.since for one in of_shards if one.since), default=None)
+    items = sum(shard.items for shard in of_shards)
+    since = min((shard.since for shard in of_shards if shard.since), default=None)
     return Backlog(place=place, items=items, since=since, state=state)
 
 

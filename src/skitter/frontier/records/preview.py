@@ -65,7 +65,7 @@ async def _slower(frontier: Frontier, options: JobOptions) -> list[Effect]:
         return []
     stats = await frontier.stats()
     was, becomes = await survey_hosts(frontier), await survey_hosts(frontier, options)
-    [name, *_] = [one for one in DELAYS if getattr(old, one) != getattr(new, one)]
+    [name, *_] = [delay for delay in DELAYS if getattr(old, delay) != getattr(new, delay)]
     says = f"known URLs would take {_least(becomes)}; now, {_least(was)}"
     return [
         Effect(
@@ -94,10 +94,10 @@ async def _over_pages(frontier: Frontier, limit: int | None) -> _Count:
 async def _over_host_pages(frontier: Frontier, limit: int | None) -> _Count:
     async def count(shard: Shard, names: list[str]) -> int:
         over = 0.0
-        for one in await host_facts(shard, names):
-            budget = one.own.get("max_pages", limit)
-            left = one.queued if budget is None else max(0, budget - one.pages - one.in_flight)
-            over += max(0, one.queued - left)
+        for fact in await host_facts(shard, names):
+            budget = fact.own.get("max_pages", limit)
+            left = fact.queued if budget is None else max(0, budget - fact.pages - fact.in_flight)
+            over += max(0, fact.queued - left)
         return int(over)
 
     return await _scan(frontier, "hosts", count)
@@ -106,7 +106,7 @@ async def _over_host_pages(frontier: Frontier, limit: int | None) -> _Count:
 async def _over_depth(frontier: Frontier, limit: int | None) -> _Count:
     async def count(shard: Shard, names: list[str]) -> int:
         facts = await request_facts(shard, [(name, "") for name in names])
-        depths = [one.request.depth for one in facts if one.request and not one.dead]
+        depths = [fact.request.depth for fact in facts if fact.request and not fact.dead]
         return sum(limit is not None and depth >= limit for depth in depths)
 
     return await _scan(frontier, "task", count)
@@ -123,7 +123,7 @@ async def _not_included(frontier: Frontier, patterns: str | None) -> _Count:
 async def _kept_out(frontier: Frontier, limits: Limits) -> _Count:
     async def count(shard: Shard, names: list[str]) -> int:
         facts = await request_facts(shard, [(name, "") for name in names])
-        waiting = [one.request for one in facts if one.request and (one.queued or one.delayed)]
+        waiting = [fact.request for fact in facts if fact.request and (fact.queued or fact.delayed)]
         return sum(limits.excludes_request(request) is not None for request in waiting)
 
     return await _scan(frontier, "task", count)

@@ -106,7 +106,7 @@ async def remove_schedule(frontier: Frontier) -> bool:
 
 async def offer_round(frontier: Frontier, pages: Sequence[Request], *, due_ms: int) -> list[Added]:
     """Visit pages once more, each once in a round: NEW if it is pending now. Safe to repeat."""
-    of_round = [msgspec.structs.replace(one, round=due_ms) for one in pages]
+    of_round = [msgspec.structs.replace(page, round=due_ms) for page in pages]
     codes = await _send(frontier, of_round, due_ms=str(due_ms))
     return [Added(code.name.lower()) for code in codes]
 
@@ -119,7 +119,7 @@ async def offer_again(frontier: Frontier, pages: Sequence[Request]) -> list[Adde
 
 
 async def _send(frontier: Frontier, pages: Sequence[Request], *, due_ms: str) -> list[Code]:
-    offers = [frontier.offer(one) for one in pages]
+    offers = [frontier.offer(page) for page in pages]
 
     async def send(shard: int, part: list[int]) -> list[Code]:
         codes = await frontier.shards[shard].again(
@@ -129,8 +129,8 @@ async def _send(frontier: Frontier, pages: Sequence[Request], *, due_ms: str) ->
         )
         return [Code(code) for code in codes]
 
-    weights = [one.weight for one in offers]
-    return await scatter([one.shard for one in offers], send, weights=weights, batch=ADD_BATCH)
+    weights = [offer.weight for offer in offers]
+    return await scatter([offer.shard for offer in offers], send, weights=weights, batch=ADD_BATCH)
 
 
 async def resting_pages(frontier: Frontier) -> AsyncIterator[Request]:

@@ -77,7 +77,7 @@ class Downloads:
     def _gate_at(self, host: str) -> Gate | None:
         """For a request without a lease: the unused turn of a page, or an extra one."""
         pages = [one for one in self._mailbox.active.values() if one.lease.host == host]
-        polite = [one for one in pages if self._own_gate(one)]
+        polite = [page for page in pages if self._own_gate(page)]
         if not polite:
             return None
         unused = [one for one in polite if one.gate and not one.gate.was_used]

@@ -286,7 +286,7 @@ class SharedSessions:
         self, entries: Iterable[OpenLease], loose: Iterable[LooseCookies]
     ) -> list[SessionNews]:
         """What has to be there before links are sent. The rest is sent as these leases end."""
-        news = [_news(one.name, one.changes) for one in loose]
+        news = [_news(cookies.name, cookies.changes) for cookies in loose]
         for entry in entries:
             own = _session_of(entry.lease) if entry.cookies else ""
             for name, changes in entry.cookies.items():
@@ -320,9 +320,9 @@ class SharedSessions:
         return (
             bool(entry.error or entry.is_returned)
             or len(links) > MAX_LINKS
-            or sum(one.offer.size_bytes for one in links) > MAX_LINK_BYTES
+            or sum(link.offer.size_bytes for link in links) > MAX_LINK_BYTES
             or shard_of(entry.lease.host) != home
-            or any(one.offer.shard != home for one in links)
+            or any(link.offer.shard != home for link in links)
         )
 
 

@@ -95,7 +95,7 @@ async def remove_if_last(frontier: Frontier) -> None:
 async def others_at_work(frontier: Frontier) -> int:
     """How many others work on the job, or did a moment ago, in this process or elsewhere."""
     everybody = await live_workers(frontier)
-    gone = {one.name for one in await dead_nodes(frontier, everybody)}
+    gone = {node.name for node in await dead_nodes(frontier, everybody)}
     me = frontier.client
     now = await frontier.server_time()
     return sum(
@@ -104,16 +104,16 @@ async def others_at_work(frontier: Frontier) -> int:
     )
 
 
-def _was_before_us(one: Heartbeat, now: float) -> bool:
+def _was_before_us(heartbeat: Heartbeat, now: float) -> bool:
     """Whether it was an earlier process on this host with our PID: a container's first process
     gets the same PID after each restart."""
-    is_ours = (one.host, one.pid) == (socket.gethostname(), os.getpid())
-    return is_ours and one.started_at < now - (time.monotonic() - _LOADED_AT)
+    is_ours = (heartbeat.host, heartbeat.pid) == (socket.gethostname(), os.getpid())
+    return is_ours and heartbeat.started_at < now - (time.monotonic() - _LOADED_AT)
 
 
 async def dead_nodes(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
     """Nodes on this machine that died without signing off."""
-    nodes = [one for one in everybody if one.kind == KIND]
+    nodes = [heartbeat for heartbeat in everybody if heartbeat.kind == KIND]
     return await find_dead(frontier, nodes)
 
 
@@ -212,7 +212,7 @@ class Housekeeping:
         )
         while not stop.is_set():
             slow_since = time.monotonic() - SLOW_S
-            if any(one.links for one in self.mailbox.entries if one.since_s < slow_since):
+            if any(entry.links for entry in self.mailbox.entries if entry.since_s < slow_since):
                 self.engine.call(self.calls.send_ahead)
             for chore in chores:
                 await self.attempt(chore)
@@ -241,7 +241,9 @@ class Housekeeping:
     async def extend_leases(self) -> None:
         lost = await extend(self.frontier, self.mailbox.held, ttl_s=self.options.lease_s)
         # Not those sent in the meantime: their reply says whether they were too late.
-        here = {id(one.lease) for one in self.mailbox.entries} | set(map(id, self.mailbox.ready))
+        here = {id(entry.lease) for entry in self.mailbox.entries} | set(
+            map(id, self.mailbox.ready)
+        )
         lost = [one for one in lost if id(one) in here]
         for lease in lost:
             with suppress(ValueError):

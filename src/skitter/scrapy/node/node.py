@@ -383,11 +383,11 @@ class Node:
         stats = await self.frontier.stats()
         if stats.done or not stats.dead:
             return False
-        async for one in dead_letters(self.frontier):
+        async for letter in dead_letters(self.frontier):
             self.say(
                 "error",
                 f"all {some(stats.dead, 'request')} became dead letters, "
-                f"{one.url.removeprefix('unsent:')} because: {one.reason}",
+                f"{letter.url.removeprefix('unsent:')} because: {letter.reason}",
             )
             break
         return True

@@ -96,12 +96,12 @@ class ResultSender:
 
     def _pack(self, parcels: list[Parcel]) -> Batch:
         entries = _of(OpenLease, parcels)
-        early = [one.lease for one in entries if one.is_returned]
-        ended = [one for one in entries if not one.is_returned]
+        early = [entry.lease for entry in entries if entry.is_returned]
+        ended = [entry for entry in entries if not entry.is_returned]
         failed = [one for one in ended if one.error]
         done = [one for one in ended if not one.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
-            (self.departures.report, [one.lease for one in entries]),
+            (self.departures.report, [entry.lease for entry in entries]),
             (self.sessions.send, self.sessions.ahead(entries, _of(LooseCookies, parcels))),
             (self.frontier.release, early),
             (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
@@ -112,7 +112,7 @@ class ResultSender:
             (self._add, _chain(one.links for one in failed)),
             (self._push, _chain(one.pushes + one.more_pushes for one in failed)),
             *((self._put_items, one) for one in failed if one.items),
-            *((self._put_more_items, one) for one in entries if one.more_items),
+            *((self._put_more_items, entry) for entry in entries if entry.more_items),
             (self._bury, failed),
             (self._push, _chain(one.more_pushes for one in done)),
             *self._completions(done),
@@ -128,9 +128,9 @@ class ResultSender:
         """Links, items and completion are one step. Items for several lists go first."""
         groups: dict[str, list[OpenLease]] = {}
         light: list[OpenLease] = []
-        for one in entries:
-            is_light = not one.pushes and not one.items
-            (light if is_light else groups.setdefault(self._list_of(one), [])).append(one)
+        for entry in entries:
+            is_light = not entry.pushes and not entry.items
+            (light if is_light else groups.setdefault(self._list_of(entry), [])).append(entry)
         if light:
             groups.setdefault(next(iter(groups), ""), []).extend(light)
         mixed = _chain(one.pushes for one in groups.get("", ()))
@@ -148,7 +148,7 @@ class ResultSender:
 
     async def _add(self, links: Sequence[Link]) -> None:
         epoch = self.frontier.epoch
-        answers = await self.frontier.add_offers([one.offer for one in links], links=True)
+        answers = await self.frontier.add_offers([link.offer for link in links], links=True)
         self._remember(links, epoch)
         self._drop([one for one, said in zip(links, answers, strict=True) if said is Added.SEEN])
         if refused := sum(said is Added.CLOSED for said in answers):
@@ -158,7 +158,7 @@ class ResultSender:
             )
 
     def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
-        found = ((one.key, one.offer.depth) for one in links if one.key)
+        found = ((link.key, link.offer.depth) for link in links if link.key)
         self.mailbox.memory.add(found, epoch=epoch)
 
     def _drop(self, known: list[Link]) -> None:
@@ -167,7 +167,7 @@ class ResultSender:
             self.on_duplicates(dropped)
 
     async def _bury_unsent(self, refused: Sequence[Unsent]) -> None:
-        texts = [(one.text.encode("utf-8", "replace"), one.reason) for one in refused]
+        texts = [(unsent.text.encode("utf-8", "replace"), unsent.reason) for unsent in refused]
         await bury_messages(self.frontier, texts, origin="unsent")
         self.errors += len(refused)
 
@@ -207,15 +207,16 @@ class ResultSender:
         """Numbered on from the others, so that loaders recognize items of a repeated page."""
         await put_items(self.frontier, entry.lease, entry.more_items, first=len(entry.items))
 
-    async def _reject_item(self, one: FailedItem) -> None:
-        await keep_rejected(self.frontier, self.say, one.item)
+    async def _reject_item(self, item: FailedItem) -> None:
+        await keep_rejected(self.frontier, self.say, item.item)
         self.errors += 1
 
     # --- pages ------------------------------------------------------------------------------------
 
     async def _bury(self, entries: Sequence[OpenLease]) -> None:
         failures = [
-            Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
+            Failure(lease=entry.lease, error=entry.reason, feedback=entry.learned())
+            for entry in entries
         ]
         ends = await self.frontier.bury(failures)
         for one, end in zip(entries, ends, strict=True):
@@ -228,9 +229,9 @@ class ResultSender:
     async def _count_blocked(self, entries: Sequence[OpenLease]) -> None:
         await count(self.frontier, blocked=len(entries))
         self.figures.count("blocked", len(entries))
-        for one in entries:
-            self.quality.add_blocked(one.lease.request.handler)
-            self.say("warning", f"{one.lease.url}: {one.blocked}")
+        for entry in entries:
+            self.quality.add_blocked(entry.lease.request.handler)
+            self.say("warning", f"{entry.lease.url}: {entry.blocked}")
 
     async def _complete_each(self, entries: list[OpenLease], *, items_to: str) -> None:
         await send_each(entries, partial(self._complete, items_to=items_to), self._refuse)
@@ -246,18 +247,18 @@ class ResultSender:
         sealed = [
             seal_offers(
                 Completion(
-                    lease=one.lease,
-                    items=[item for _, item in one.pushes] if items_to else one.items,
-                    feedback=one.learned(),
+                    lease=entry.lease,
+                    items=[item for _, item in entry.pushes] if items_to else entry.items,
+                    feedback=entry.learned(),
                 ),
-                [link.offer for link in one.links],
+                [link.offer for link in entry.links],
                 self.frontier.layout,
                 raw=bool(items_to),
             )
-            for one in entries
+            for entry in entries
         ]
         epoch = self.frontier.epoch
-        links = {id(link.offer): link for one in entries for link in one.links}
+        links = {id(link.offer): link for entry in entries for link in entry.links}
         known: list[Link] = []
         answers = await self.frontier.complete_sealed(
             sealed, items_to=items_to, on_known=lambda offer: known.append(links[id(offer)])
@@ -286,7 +287,7 @@ class ResultSender:
 
 
 def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:
-    return [one for one in parcels if isinstance(one, kind)]
+    return [parcel for parcel in parcels if isinstance(parcel, kind)]
 
 
 def _chain(lists: Iterable[list[T]]) -> list[T]:
@@ -309,7 +310,9 @@ async def keep_pages(archived: Archived, entries: Sequence[OpenLease], figures: 
     """Safe to repeat: what is kept is not kept again."""
     from skitter.archive.record import Record
 
-    seen = [one for one in entries if one.answer and not (one.note or one.feedback.archived)]
+    seen = [
+        entry for entry in entries if entry.answer and not (entry.note or entry.feedback.archived)
+    ]
     now, job = time.time(), archived.writer.job
     records = [
         Record(_asked(one), one.answer, now - one.answer.elapsed_s, job, one.lease.fingerprint)
@@ -330,6 +333,6 @@ def _asked(entry: OpenLease) -> Request:
 
 def add_lines(archived: Archived, entries: Iterable[OpenLease], layout: Layout) -> None:
     """These pages were completed."""
-    for one in entries:
-        if line := one.feedback.archived:
-            archived.add(layout.shard_of(one.lease.host), line)
+    for entry in entries:
+        if line := entry.feedback.archived:
+            archived.add(layout.shard_of(entry.lease.host), line)

@@ -288,7 +288,7 @@ async def _adopt_members(
     frontier: Frontier, found: list[bytes], result: Adopted, died: set[str]
 ) -> None:
     texts = [one.decode() for one in found if _is_text(one)]
-    members = [one for one in texts if one not in died]
+    members = [text for text in texts if text not in died]
     strange = [one for one in found if not _is_text(one)]
     await bury_messages(
         frontier,
@@ -300,7 +300,7 @@ async def _adopt_members(
     result.forgotten += len(texts) - len(members)
     if not members:
         return
-    new = await adopt_seen(frontier, [_number_of(one) for one in members])
+    new = await adopt_seen(frontier, [_number_of(member) for member in members])
     result.remembered += new
     result.remembered_before += len(members) - new
 

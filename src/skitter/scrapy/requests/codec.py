@@ -230,7 +230,7 @@ class Codec:
         return self._unpack_request(packed) if tag == "$other" else NotImplemented
 
     def _unpack_own(self, name: str, packed: Any) -> Any:
-        own = next((one for one in self.types.values() if one.tag == name), None)
+        own = next((kind for kind in self.types.values() if kind.tag == name), None)
         if own is None:
             raise UsageError(f"SKITTER_META_TYPES does not have {name.replace(':', '.')} here.")
         find = partial(self._class, is_fit=self._is_item)

@@ -127,7 +127,7 @@ async def _check(frontier: Frontier, wanted: Release, stats: Stats, *, is_whole:
 
 
 async def _check_nodes(frontier: Frontier) -> None:
-    everybody = [one for one in await live_workers(frontier) if one.kind in FETCHING]
+    everybody = [worker for worker in await live_workers(frontier) if worker.kind in FETCHING]
     gone = {one.name for one in await find_dead(frontier, everybody)}
     if at_work := [one for one in everybody if one.name not in gone]:
         raise UsageError(
@@ -162,21 +162,21 @@ async def _write_some(
 ) -> None:
     seen, queue = map(_making, wanted.keys)
     scored: dict[bytes, float] = {}
-    for one in some:
-        if one.dead or one.excluded or one.resting or one.request is None:
+    for facts in some:
+        if facts.dead or facts.excluded or facts.resting or facts.request is None:
             continue
         try:
-            entry = entry_of(one.request, one.fingerprint)
+            entry = entry_of(facts.request, facts.fingerprint)
             packed = pickle.dumps(entry, protocol=4)  # as old a Python as scrapy-redis runs on
         except Exception as error:  # a value of meta may be anything
-            await server.command("SREM", seen, one.fingerprint)
+            await server.command("SREM", seen, facts.fingerprint)
             result.kept += 1
             reason = str(error)
             result.reasons[reason] = result.reasons.get(reason, 0) + 1
             continue
-        place = one.score if one.score is not None else 0.0
+        place = facts.score if facts.score is not None else 0.0
         scored[packed] = place if wanted.is_list else -entry["priority"]
-        result.early += one.delayed
+        result.early += facts.delayed
     if scored:
         pairs = [part for packed, score in scored.items() for part in (score, packed)]
         result.queued += await server.command("ZADD", queue, *pairs)

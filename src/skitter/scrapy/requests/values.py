@@ -111,7 +111,7 @@ KINDS: dict[type, Kind] = {
     ),
     Headers: Kind("$headers", lambda one: dict(one.items()), Headers),
 }
-_BY_TAG = {"$int": Kind("$int", str, int), **{one.tag: one for one in KINDS.values()}}
+_BY_TAG = {"$int": Kind("$int", str, int), **{kind.tag: kind for kind in KINDS.values()}}
 
 
 def no_more(value: Any, where: str) -> Any:

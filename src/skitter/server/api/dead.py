@@ -143,7 +143,7 @@ async def dead_letter(call: Call) -> Letter:
 
 async def failed(call: Call) -> Rows[Failed]:
     """Pages that failed: the first of each kind of failure, until they are handled again."""
-    return Rows(rows=[Failed.of(one) for one in await failed_pages(await call.frontier())])
+    return Rows(rows=[Failed.of(page) for page in await failed_pages(await call.frontier())])
 
 
 async def failed_page(call: Call) -> Failed:
@@ -177,7 +177,7 @@ async def dead_drop(call: Call, body: Drop) -> Changed:
 async def _batches(frontier: Frontier, body: Selection) -> AsyncIterator[list[DeadLetter]]:
     wanted = Filter(url=body.url, reason=body.reason)
     if body.fingerprints is not None:
-        yield [await _find(frontier, one) for one in body.fingerprints]
+        yield [await _find(frontier, fingerprint) for fingerprint in body.fingerprints]
         return
     if wanted == Filter() and not body.all:
         says = "select some by url, reason or fingerprints; or all of them with `all`."

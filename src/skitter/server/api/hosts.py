@@ -51,22 +51,22 @@ async def hosts(call: Call, query: Hosts) -> Rows[Host]:
     frontier = await call.frontier()
     options, asked = await frontier.fresh_options(), await _asked(call)
 
-    def rank(one: HostFacts) -> tuple[float, ...]:
+    def rank(facts: HostFacts) -> tuple[float, ...]:
         if query.sort == "host":
             return ()
         if query.sort == "pages":
-            return (-one.pages,)
+            return (-facts.pages,)
         if query.sort == "queued":
-            return (-one.queued,)
+            return (-facts.queued,)
         if query.sort == "delay":
-            return (-one.delay(options).seconds, -one.queued)
-        went = asked.get(one.name)
+            return (-facts.delay(options).seconds, -facts.queued)
+        went = asked.get(facts.name)
         share = went.ok / max(1, went.ok + went.failed) if went else 2.0  # no requests yet: last
-        return (share, -went.failed if went else 0, -one.queued)
+        return (share, -went.failed if went else 0, -facts.queued)
 
     found = await find_hosts(frontier, query.fits, limit=MOST_HOSTS)
     page = query.page(sorted(found, key=lambda one: (*rank(one), one.name)))
-    rows = [_host(one, options, asked) for one in page.rows]
+    rows = [_host(row, options, asked) for row in page.rows]
     return Rows(rows=rows, next=page.next, total=page.total)
 
 

@@ -235,12 +235,12 @@ async def changes(call: Call, query: Page) -> Rows[ShownChange]:
     return Rows(rows=[_shown(one) for one in found], next=more)
 
 
-def _shown(one: Change) -> ShownChange:
-    diff = tuple(unified(one.old, one.new)) if is_text(one) else ()
-    said = {name: getattr(one, name) for name in one.__struct_fields__}
+def _shown(change: Change) -> ShownChange:
+    diff = tuple(unified(change.old, change.new)) if is_text(change) else ()
+    said = {name: getattr(change, name) for name in change.__struct_fields__}
     if diff:  # which says it all
         said |= {"old": None, "new": None}
-    return ShownChange(**said | {"url": redact_text(one.url)}, diff=diff)
+    return ShownChange(**said | {"url": redact_text(change.url)}, diff=diff)
 
 
 async def rejected(call: Call, query: First) -> Rows[RejectedItem]:
@@ -249,8 +249,8 @@ async def rejected(call: Call, query: First) -> Rows[RejectedItem]:
     return Rows(rows=[_masked(one) for one in found])
 
 
-def _masked(one: RejectedItem) -> RejectedItem:
-    return msgspec.structs.replace(one, url=redact_text(one.url), item=redact_tree(one.item))
+def _masked(item: RejectedItem) -> RejectedItem:
+    return msgspec.structs.replace(item, url=redact_text(item.url), item=redact_tree(item.item))
 
 
 class Health(msgspec.Struct, frozen=True):

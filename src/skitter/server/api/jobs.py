@@ -104,14 +104,14 @@ async def all_jobs(call: Call, query: Jobs) -> Rows[Overview]:
         for one in await call.site.watcher.look_at_all(log.warning)
         if call.token.may_see(one.job)
     ]
-    found = [one for one in looks if query.fits(one.job, one.status, *_kinds(one))]
+    found = [look for look in looks if query.fits(look.job, look.status, *_kinds(look))]
     if query.sort == "worst":
         found.sort(key=lambda one: (not one.troubles, one.finished, one.job))
     return query.page([without_processes(one) for one in found])
 
 
 def _kinds(look: Overview) -> list[str]:
-    return [one.kind for one in look.troubles]
+    return [trouble.kind for trouble in look.troubles]
 
 
 async def job(call: Call) -> Overview:
@@ -238,22 +238,22 @@ async def preview_settings(call: Call, body: Changes) -> Rows[Effect]:
 
 
 def _rows(options: JobOptions, set_by_operator: dict[str, Any]) -> Rows[Setting]:
-    return Rows(rows=[_setting(one, options, set_by_operator) for one in JOB_OPTIONS])
+    return Rows(rows=[_setting(option, options, set_by_operator) for option in JOB_OPTIONS])
 
 
-def _setting(one: Option, options: JobOptions, set_by_operator: dict[str, Any]) -> Setting:
-    value = getattr(getattr(options, one.table), one.name)
-    by = "default" if value == one.default else "configuration"
-    choices = get_args(one.type)
+def _setting(option: Option, options: JobOptions, set_by_operator: dict[str, Any]) -> Setting:
+    value = getattr(getattr(options, option.table), option.name)
+    by = "default" if value == option.default else "configuration"
+    choices = get_args(option.type)
     return Setting(
-        name=one.name,
-        table=one.table,
+        name=option.name,
+        table=option.table,
         value=value,
-        default=one.default,
-        by="operator" if one.name in set_by_operator else by,
-        help=one.declared.help,
-        takes=one.expected,
-        kind="choice" if choices else KINDS[one.type],
+        default=option.default,
+        by="operator" if option.name in set_by_operator else by,
+        help=option.declared.help,
+        takes=option.expected,
+        kind="choice" if choices else KINDS[option.type],
         choices=choices,
     )
 

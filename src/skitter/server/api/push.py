@@ -74,7 +74,7 @@ class Pushing:
         """Add in batches, so that other calls get their turn."""
         for at in range(0, len(urls), BATCH):
             offers = [self._offer(entry, priority) for entry in urls[at : at + BATCH]]
-            await self.add([one for one in offers if one])
+            await self.add([offer for offer in offers if offer])
 
     async def stream(self, lines: AsyncIterator[bytes]) -> None:
         part: list[Offer] = []

@@ -71,11 +71,11 @@ class News:
     @property
     def replacing(self) -> list[Row]:
         found = self.stored
-        return [one for one in self.rows if found.get(one.id, one.fetched_at) < one.fetched_at]
+        return [row for row in self.rows if found.get(row.id, row.fetched_at) < row.fetched_at]
 
     @property
     def adding(self) -> list[Row]:
-        return [one for one in self.rows if one.id not in self.stored and one.result.is_later]
+        return [row for row in self.rows if row.id not in self.stored and row.result.is_later]
 
     @property
     def removed(self) -> dict[str, datetime]:
@@ -91,7 +91,7 @@ class News:
 
     @property
     def pages(self) -> set[str]:
-        return {page_of(one.id) for one in self.rows} | {one.fingerprint for one in self.gone}
+        return {page_of(row.id) for row in self.rows} | {one.fingerprint for one in self.gone}
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Feed:
             was = old[row_id]
             changes.append(_entry("gone", row_id, was.url, at, old=self._plain(was.item)))
         if changes:
-            rows = [{"job": self.job, **one} for one in changes]
+            rows = [{"job": self.job, **change} for change in changes]
             self.connection.execute(insert(CHANGES), rows)
 
     def note_files(
@@ -127,10 +127,10 @@ class Feed:
     ) -> None:
         """Of rows whose page is as it was, while a file that they name is not."""
         changes = [
-            {"job": self.job, **_of(row, "changed", **one._asdict()), "at": text_of(at)}
+            {"job": self.job, **_of(row, "changed", **difference._asdict()), "at": text_of(at)}
             for row in rows
-            for one in differences(old[row.id], row.fields, self.kinds, self.noise)
-            if has_other_file({"": one.old}, {"": one.new})
+            for difference in differences(old[row.id], row.fields, self.kinds, self.noise)
+            if has_other_file({"": difference.old}, {"": difference.new})
         ]
         if changes:
             self.connection.execute(insert(CHANGES), changes)
@@ -145,8 +145,10 @@ class Feed:
         yield from self._differing(row, gone.old)
 
     def _differing(self, row: Row, old: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        for one in differences(old, row.fields, self.kinds, self.noise):
-            yield _of(row, "changed", field=one.field, old=one.old, new=one.new)
+        for difference in differences(old, row.fields, self.kinds, self.noise):
+            yield _of(
+                row, "changed", field=difference.field, old=difference.old, new=difference.new
+            )
 
     def _plain(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         return {name: plain(value, self.kinds[name]) for name, value in fields.items()}

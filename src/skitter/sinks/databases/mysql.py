@@ -176,7 +176,7 @@ class Mysql(Dialect):
         change makes an error of it. Changes are made from left to right: the time comes last."""
         added, time = insert(table), table.c["_fetched_at"]
         new, keys = added.inserted, [one for one in table.c if one.primary_key]
-        is_it = and_(*(one == new[one.key] for one in keys))
+        is_it = and_(*(key == new[key.key] for key in keys))
         changes = [("_id", case((is_it, table.c["_id"]), else_=null()))]
         fields = [one for one in table.c if one is not time and one not in keys]
         changes += [

@@ -76,7 +76,9 @@ class Outbox:
             is_ours = (taken.folder == self._folder) & (taken.job == job)
             query = select(table).where(table.c["_job"] == job, ~exists().where(is_ours, same))
             query = query.order_by(table.c["_fetched_at"], table.c["_id"]).limit(most)
-            rows = [row_of(one) for one in self._table.results(connection.execute(query), shape)]
+            rows = [
+                row_of(result) for result in self._table.results(connection.execute(query), shape)
+            ]
             if rows:
                 now = datetime.now(UTC)  # later parts have later names
                 name = f"{now:%Y%m%dT%H%M%S.%f}-{secrets.token_hex(6)}{suffix}"

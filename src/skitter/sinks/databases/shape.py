@@ -154,7 +154,8 @@ class Dialect(Protocol):
     ) -> None:
         quote = quote_of(connection)
         added = (
-            f"ADD COLUMN {quote(one.name)} {self.declared(connection, one.kind)}" for one in columns
+            f"ADD COLUMN {quote(column.name)} {self.declared(connection, column.kind)}"
+            for column in columns
         )
         connection.exec_driver_sql(f"ALTER TABLE {quote(table)} {', '.join(added)}")
 

@@ -338,7 +338,7 @@ class SqlTable:
 
     def _removed(self, emptied: Sequence[Result]) -> list[Result]:
         """Pages whose rows go: not those that are gone, unless this job prunes."""
-        return [one for one in emptied if self.prunes or not is_gone(one)]
+        return [result for result in emptied if self.prunes or not is_gone(result)]
 
     def _compared(
         self,
@@ -349,7 +349,9 @@ class SqlTable:
     ) -> tuple[Fresh, News]:
         stored = self._known_times(connection, began_by_page(rows, emptied))
         fresh = fresh_of(rows, stored, known)
-        gone = {one.fingerprint: one for one in emptied if is_gone(one)}  # may come twice
+        gone = {
+            result.fingerprint: result for result in emptied if is_gone(result)
+        }  # may come twice
         ended = began_by_page(fresh.rows if self.prunes else [], self._removed(emptied))
         return fresh, News(fresh.rows, stored, [*gone.values()], ended)
 

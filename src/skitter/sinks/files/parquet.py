@@ -109,4 +109,4 @@ def _opened(column: Any, kind: pa.DataType, nested: bool) -> Any:
     if not nested:
         return column
     values = (None if one is None else msgspec.json.decode(one) for one in column.to_pylist())
-    return pa.array([fitted(one, kind) for one in values], kind)
+    return pa.array([fitted(value, kind) for value in values], kind)

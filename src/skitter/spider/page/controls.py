@@ -141,7 +141,7 @@ def _disabled(tree: LexborHTMLParser) -> set[int]:
 
 
 def _within(tag: str) -> str:
-    return ",".join(f"{tag} {one}" for one in _CONTROLS)
+    return ",".join(f"{tag} {control}" for control in _CONTROLS)
 
 
 def _ids(nodes: Iterable[LexborNode]) -> set[int]:

@@ -99,7 +99,7 @@ class _Replay:
         self, archive: Archive, job: str | None, arguments: dict[str, Any], given: Given
     ) -> None:
         self.archive, self.job, self.arguments = archive, job or "", arguments
-        jobs = {one.job for one in archive.responses()}
+        jobs = {response.job for response in archive.responses()}
         if job and jobs and not jobs & {job, ""}:
             has = ", ".join(sorted(jobs))
             raise UsageError(f"{archive.folder} has no page of {job!r}: it has those of {has}.")

@@ -53,9 +53,11 @@ def list_pages(
     if not pages:
         say(f"{folder} has no page" + (f" with {match!r} in its URL." if match else "."))
         return
-    rows = [[_when(one), one.status, one.size, one.url] for one in islice(pages, limit)]
+    rows = [[_when(page), page.status, page.size, page.url] for page in islice(pages, limit)]
     grid(["kept", "status", "bytes", "URL"], rows)
-    jobs = Counter(job or "other tools" for visits in found for job in {one.job for one in visits})
+    jobs = Counter(
+        job or "other tools" for visits in found for job in {visit.job for visit in visits}
+    )
     by_job = ", ".join(f"{name} {count:,}" for name, count in sorted(jobs.items()))
     size_mb = sum(one.stat().st_size for one in folder.glob("*.warc*")) / 1e6
     more = f" --limit {len(pages)} shows all." if len(pages) > limit else ""
@@ -127,7 +129,7 @@ def pack_archive(
     archive = Archive.open(folder)
     warn_of_damage(archive)
     to = out or folder.resolve().with_suffix(".wacz")
-    urls = {one.url for one in archive.responses() if job in ("", one.job)}
+    urls = {response.url for response in archive.responses() if job in ("", response.job)}
     if not urls:
         raise UsageError(f"{folder} has no page" + (f" of {job}." if job else "."))
     if to.exists() and not yes:

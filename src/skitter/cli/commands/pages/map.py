@@ -103,11 +103,11 @@ class _Walk:
         links = await self._ask(home)
         while links and links[0].handler == home.handler and links[0].parent is None:
             links = await self._ask(links[0])  # a redirect
-        async for page in self._listed([one for one in links if one.handler == SITEMAP]):
+        async for page in self._listed([link for link in links if link.handler == SITEMAP]):
             yield page
         if not self.survey.hosts:
             self.survey.from_links = True
-            for page in self._new(one for one in links if one.handler != SITEMAP):
+            for page in self._new(link for link in links if link.handler != SITEMAP):
                 yield page
 
     async def _listed(self, first: list[Request]) -> AsyncIterator[Request]:
@@ -115,8 +115,8 @@ class _Walk:
         while self._queue and self._requests < MAX_REQUESTS:
             request = self._queue.popleft()
             links = await self._ask(request)
-            self._queue.extend(self._unseen(one for one in links if one.handler == SITEMAP))
-            pages = [one for one in links if one.handler != SITEMAP]
+            self._queue.extend(self._unseen(link for link in links if link.handler == SITEMAP))
+            pages = [link for link in links if link.handler != SITEMAP]
             if pages:
                 self.survey.sources.append(request.url)
             for page in self._new(iter(pages)):
@@ -130,10 +130,10 @@ class _Walk:
                 yield page
 
     def _unseen(self, requests: Iterator[Request]) -> Iterator[Request]:
-        for one in requests:
-            if one.url not in self._seen:
-                self._seen.add(one.url)
-                yield one
+        for request in requests:
+            if request.url not in self._seen:
+                self._seen.add(request.url)
+                yield request
 
     async def _ask(self, request: Request) -> list[Request]:
         lease = lease_of(request)
@@ -223,7 +223,7 @@ def to_json(survey: Survey, found: list[Request]) -> dict[str, Any]:
             {"host": host, "urls": urls, "delay_s": survey.delay_s(host)}
             for host, urls in survey.hosts.most_common()
         ],
-        "urls": [{"url": one.url, "priority": one.priority} for one in found],
+        "urls": [{"url": request.url, "priority": request.priority} for request in found],
     }
 
 

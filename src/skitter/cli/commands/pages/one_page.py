@@ -226,14 +226,16 @@ class Witness:
 
 def _kept(witnesses: Sequence[Any]) -> Response | None:
     """What the cache answered: nothing was fetched."""
-    visits = (one.visit for one in witnesses if one.visit)
+    visits = (witness.visit for witness in witnesses if witness.visit)
     return next((visit.kept for visit in visits if visit.kept), None)
 
 
 def _report(witnesses: Sequence[Any]) -> list[Said]:
     """What each stage said, also of those that are off."""
     said = {one.stage: one for one in (witness.report() for witness in witnesses)}
-    off = {one.__name__: f"off: needs {one.needs}" if one.needs else "off" for one in stages()}
+    off = {
+        stage.__name__: f"off: needs {stage.needs}" if stage.needs else "off" for stage in stages()
+    }
     return [said.get(name) or Said(name, why) for name, why in off.items()]
 
 

@@ -143,8 +143,8 @@ def stage_rows(found: Visit) -> Iterator[tuple[str, object]]:
     """What each stage did with the page, and before with those that redirected to it."""
     for hop in found.hops:
         yield "url", redact(hop.request.url)
-        for one in hop.stages:
-            yield one.stage, f"{one.said}{'. The visit ended here.' if one.ended else ''}"
+        for stage in hop.stages:
+            yield stage.stage, f"{stage.said}{'. The visit ended here.' if stage.ended else ''}"
 
 
 def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
@@ -164,7 +164,10 @@ def _output_rows(output: HandlerOutput) -> Iterator[tuple[str, object]]:
     if output.undeclared:
         fields = ", ".join(output.undeclared)
         yield "left out", f"{fields}: not in the declared item type"
-    follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in output.requests]
+    follow = [
+        f"{request.url}  {_details(request.handler, request.priority)}"
+        for request in output.requests
+    ]
     yield from _list_rows("would follow", follow)
     yield from _list_rows("would skip", [f"{url}  {why.reason}" for url, why in output.refused])
 
@@ -218,7 +221,7 @@ def to_json(found: Visit, *, stages: bool = False) -> dict[str, Any]:
             "items": output.items,
             "rejected": output.rejected,
             "left_out": output.undeclared,
-            "follow": [redact_request(msgspec.to_builtins(one)) for one in output.requests],
+            "follow": [redact_request(msgspec.to_builtins(request)) for request in output.requests],
             "refused": [{"url": url, "reason": why.reason} for url, why in output.refused],
         }
     return answer
