@@ -158,27 +158,28 @@ def export_items(
     if to == "-":
         _print_rows(database, job, selection)
         return
+    if to.endswith("/") or "://" in to:
+        rows, added = _add_to_folder(to, database, job, selection), " added"
+    else:
+        receipts = Receipts(store) if place_of(database) == str(store) else None
+        target = Target(Path(to).resolve(), receipts, csv_safe)
+        target.format()  # refuses a suffix before anything is read
+        rows = uvloop.run(export(database, target, job=job, selection=selection))
+        added = ""
     read = shown(database)  # perhaps not where the last crawl went
-    folder = folder_of(to) if to.endswith("/") or "://" in to else None
-    if folder:
-        if selection != Selection():
-            raise UsageError(
-                "a folder gets all rows, with all columns: name a file to export some of them."
-            )
-        rows = uvloop.run(folder.add(database, job=job))
-        sentence = f"{job}: {some(rows, 'row')} from {read} added to {redact(to)}"
-        answer(
-            {"job": job, "rows": rows, "from": read, "to": redact(to)}, sentence, as_json=as_json
-        )
-        return
-    if "://" in to:
+    sentence = f"{job}: {some(rows, 'row')} from {read}{added} to {redact(to)}"
+    answer({"job": job, "rows": rows, "from": read, "to": redact(to)}, sentence, as_json=as_json)
+
+
+def _add_to_folder(to: str, database: str, job: str, selection: Selection) -> int:
+    """The number of rows that were added."""
+    if (folder := folder_of(to)) is None:
         raise UsageError(f"{redact(to)} is not a file: name one ({COPY_FILES}).")
-    receipts = Receipts(store) if place_of(database) == str(store) else None
-    target = Target(Path(to).resolve(), receipts, csv_safe)
-    target.format()  # refuses a suffix before anything is read
-    rows = uvloop.run(export(database, target, job=job, selection=selection))
-    sentence = f"{job}: {some(rows, 'row')} from {read} to {to}"
-    answer({"job": job, "rows": rows, "from": read, "to": to}, sentence, as_json=as_json)
+    if selection != Selection():
+        raise UsageError(
+            "a folder gets all rows, with all columns: name a file to export some of them."
+        )
+    return uvloop.run(folder.add(database, job=job))
 
 
 def changes(
