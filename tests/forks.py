@@ -81,7 +81,7 @@ PROGRAMS = {
         "skitter.cli.main:run",
         modules=(
             "skitter.cli.commands.check",
-            "skitter.cli.commands.project",
+            "skitter.cli.commands.prepare",
             "skitter.cli.commands.runs",
             "skitter.cli.crawl",
             "skitter.cli.commands.dead",

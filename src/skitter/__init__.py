@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from skitter.spider import Spider as Spider
     from skitter.spider import load_spider as load_spider
     from skitter.spider import run_handler as run_handler
-    from skitter.spider.files import File as File
+    from skitter.spider.named_files import File as File
     from skitter.spider.page import Page as Page
     from skitter.urls import Canonical as Canonical
 
@@ -91,7 +91,7 @@ _HOMES = {
         "skitter.frontier.frontier": "Frontier",
         "skitter.measure": "Metrics",
         "skitter.model": "Added Completion Ended Failure Lease Request Response State Stats",
-        "skitter.spider.files": "File",
+        "skitter.spider.named_files": "File",
         "skitter.spider.page": "Page",
         "skitter.queue": "URLQueue",
         "skitter.observe.report": "Report",

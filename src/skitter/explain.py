@@ -10,7 +10,7 @@ from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.why import Explanation, why, why_fingerprint
 from skitter.frontier.transport.sync import in_thread
 from skitter.settings import resolve
-from skitter.spider.files import APART
+from skitter.spider.named_files import APART
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier

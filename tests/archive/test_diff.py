@@ -8,7 +8,7 @@ import msgspec
 
 from skitter.archive.diff import compare, rows_of
 from skitter.cli.show.changed_rows import show_diff
-from skitter.spider.files import as_yielded
+from skitter.spider.named_files import as_yielded
 
 
 def row(page: int, place: int = 0, **fields):

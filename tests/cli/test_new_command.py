@@ -23,7 +23,7 @@ def test_a_spider_and_its_test_are_written_and_the_next_step_is_told(
 
 
 def test_somebody_without_pytest_is_told_to_install_it(skitter, tmp_path, monkeypatch):
-    monkeypatch.setattr("skitter.cli.commands.project.find_spec", lambda name: None)
+    monkeypatch.setattr("skitter.cli.commands.prepare.find_spec", lambda name: None)
 
     assert "(after: pip install pytest)" in skitter("new", "shop", "--dir", str(tmp_path)).out
 

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from skitter.cli.commands import workers
-from skitter.cli.commands.project import needs_of
+from skitter.cli.commands.prepare import needs_of
 from skitter.cli.common import on_job
 from skitter.cli.show.display import Screen, event_line, plain_line, top_view
 from skitter.crawl.watch import Overview

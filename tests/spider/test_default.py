@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from skitter.cli.commands.project import render_new
+from skitter.cli.commands.prepare import render_new
 from skitter.errors import BadJobName
 from skitter.settings import Limits
 from skitter.spider import Scope, default_spider, load_spider, run_handler

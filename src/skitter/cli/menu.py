@@ -37,8 +37,8 @@ FIRST = ("demo", "new", "fetch", "run", "crawl", "status", "export", "dead", "wh
 #: and the first line of its help, which would otherwise import them all.
 PANELS = {
     "Write a spider": {
-        "demo": ("commands.project:demo", "Crawl a bundled bookshop, and audit the result."),
-        "new": ("commands.project:new", "Write a working spider and its test, for you to change."),
+        "demo": ("commands.prepare:demo", "Crawl a bundled bookshop, and audit the result."),
+        "new": ("commands.prepare:new", "Write a working spider and its test, for you to change."),
         "fetch": ("commands.pages.shell:fetch", "Show one page as a worker sees it."),
         "shell": (
             "commands.pages.shell:shell",
@@ -49,7 +49,7 @@ PANELS = {
             "List a site's URLs from its sitemaps, feeds or links.",
         ),
         "plan": (
-            "commands.project:plan",
+            "commands.prepare:plan",
             "Say how long a crawl takes, what it needs, and what bounds it.",
         ),
         "test": ("tests:group", "Test spiders on saved pages, without the web."),
@@ -166,7 +166,7 @@ PANELS = {
     },
     "Set up": {
         "config": (
-            "commands.project:config",
+            "commands.prepare:config",
             "Show every setting, its value, and where that came from.",
         ),
         "proxy": ("commands.proxies:group", "Test proxies, and see what they deliver and cost."),

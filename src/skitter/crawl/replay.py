@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from skitter.archive.playback import ROBOTS
 from skitter.archive.record import request_of
 from skitter.errors import UsageError
-from skitter.spider.files import FILE
+from skitter.spider.named_files import FILE
 from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:

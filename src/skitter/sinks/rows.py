@@ -64,7 +64,7 @@ def too_wide(what: str) -> str:
     )
 
 
-#: What a worker tells of a file that it downloaded: spider/files.py.
+#: What a worker tells of a file that it downloaded: spider/named_files.py.
 FILE_TYPE: Final = "file"
 
 

@@ -11,8 +11,8 @@ from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 from skitter.errors import BadOption, shorten
 from skitter.fetch.html.markup import parse_html
 from skitter.settings import Limits, Politeness
-from skitter.spider.files import File
 from skitter.spider.items import Rejected
+from skitter.spider.named_files import File
 from skitter.spider.page.reading import library
 from skitter.spider.scope import ENDINGS, Scope, is_file
 from skitter.spider.source import describe

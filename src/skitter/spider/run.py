@@ -15,7 +15,6 @@ from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.requests import check_record, check_request
 from skitter.model import Request, files_in
 from skitter.observe.logs import PAGE_URL
-from skitter.spider.files import FIELD, FILE, file_request, with_fields
 from skitter.spider.items import (
     TYPE,
     Item,
@@ -31,6 +30,7 @@ from skitter.spider.items import (
     to_plain,
     undeclared,
 )
+from skitter.spider.named_files import FIELD, FILE, file_request, with_fields
 from skitter.spider.quota import Quota, may_pass
 from skitter.spider.scope import Refused
 from skitter.spider.sitemap import MAX_LINKS, SITEMAP

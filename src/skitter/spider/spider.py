@@ -37,7 +37,6 @@ from skitter.settings import (
     Visits,
     check_job_name,
 )
-from skitter.spider.files import FILE, no_handler
 from skitter.spider.hooks import (
     Hooks,
     Login,
@@ -48,6 +47,7 @@ from skitter.spider.hooks import (
     is_of_cell,
 )
 from skitter.spider.items import check_item_type, types_of
+from skitter.spider.named_files import FILE, no_handler
 from skitter.spider.scope import ALLOWED, Fence, Scope, ScopeVerdict
 from skitter.spider.sitemap import (
     SITEMAP,

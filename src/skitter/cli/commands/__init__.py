@@ -7,7 +7,7 @@ jobs        What goes into a job, and what it rejects: push, adopt, rejected
 leaving     What leaves a job: pages that are forgotten, a list of those it has seen
 metrics     Figures of a crawl: metrics, quality, hosts
 pages/      Commands that look at pages, kept ones and those of the web
-project     Before a crawl: demo, new, config, plan
+prepare     Before a crawl: demo, new, config, plan
 proxies     Proxies: test, stats, bench, forget
 runs        Runs of spiders that agents offer, and what they find: agent, start, runs, tail
 server      The embedded server: up, down, doctor

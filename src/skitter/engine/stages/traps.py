@@ -15,7 +15,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.sites.learned import ask_permits
 from skitter.patterns import REPEATED, number_of, shape_of
 from skitter.spider.default import visible_text
-from skitter.spider.files import FILE
+from skitter.spider.named_files import FILE
 from skitter.spider.page import TooComplex
 from skitter.spider.sitemap import SITEMAP
 

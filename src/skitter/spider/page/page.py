@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborNode
 from skitter.errors import UsageError, shorten
 from skitter.fetch.html.encoding import encode_query
 from skitter.model import Request, Response, Visited
-from skitter.spider.files import FIELD, file_request
+from skitter.spider.named_files import FIELD, file_request
 from skitter.spider.page.document import find_hrefs, href_of
 from skitter.spider.page.form import Form
 from skitter.spider.page.reading import Readable

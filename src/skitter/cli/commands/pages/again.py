@@ -33,7 +33,7 @@ from skitter.settings import JobOptions, resolve
 from skitter.settings.sources import FLAGGED
 from skitter.sinks import BadSink, Destination, main_first
 from skitter.sinks.registry import find_type
-from skitter.spider.files import as_yielded
+from skitter.spider.named_files import as_yielded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
