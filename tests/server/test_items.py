@@ -109,6 +109,17 @@ async def test_a_place_that_only_the_frontier_names_is_not_opened(web, frontier,
         assert "SKITTER_OUT" in answer.json()["hint"]
 
 
+@pytest.mark.parametrize("suffix", ["db", "jsonl"])  # of `run`, and of `crawl`
+async def test_items_are_found_where_crawls_put_them_by_default(
+    web, frontier, job, suffix, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    await bring(frontier, 2)
+    await store(frontier, f"{job}.{suffix}", tmp_path)
+
+    assert await titles(web, job) == ["Book 0", "Book 1"]
+
+
 async def test_the_named_outputs_of_celery_are_read(web, frontier, job, monkeypatch, tmp_path):
     dsn = f"sqlite:///{tmp_path / 'warehouse.db'}"
     await bring(frontier, 3)

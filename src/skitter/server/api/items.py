@@ -126,7 +126,7 @@ async def _source(call: Call, frontier: Frontier) -> Destination | None:
     if not held:
         return None
     job, directory = frontier.job, call.site.server.directory or Path(".skitter")
-    ours = resolve(job=job).output.to or (f"{job}.db",)
+    ours = resolve(job=job).output.to or (f"{job}.db", f"{job}.jsonl")  # of `run` and of `crawl`
     named = [dsn for name, dsn in os.environ.items() if name.startswith(OF_CELERY) and dsn]
     sources = [Destination(dsn, job, directory) for dsn in (*ours, *named)]
     for source in sources:
