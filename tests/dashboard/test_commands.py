@@ -9,6 +9,7 @@ import pytest
 
 import skitter
 from skitter.cli.menu import all_commands
+from skitter.observe.report import KINDS
 
 SCRIPTS = Path(skitter.__file__).parent / "server" / "static" / "js"
 MENU = all_commands()
@@ -29,6 +30,13 @@ def commands() -> list[str]:
                 for verb in CHOSEN.get(named, ("",))
             ]
     return sorted(set(found))
+
+
+def test_links_that_are_not_followed_have_the_words_of_the_report():
+    script = (SCRIPTS / "pages" / "pipeline.js").read_text()
+    kinds = script.partition("const KINDS = {")[2].partition("};")[0]
+
+    assert dict(re.findall(r'(\w+): "(.*)"', kinds)) == KINDS
 
 
 def test_there_are_commands_to_look_at():

@@ -204,6 +204,9 @@ const KINDS = {
     usage: "with reserved usage",
     length: "with an overlong URL",
     middleware: "by a Scrapy middleware",
+    file: "to files",
+    archive: "not in the archive",
+    drain: "found while draining",
 };
 
 function notFollowed({ kept_out: kinds = {} }) {
