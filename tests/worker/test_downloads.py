@@ -9,6 +9,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -215,6 +216,26 @@ async def test_a_file_for_a_declared_field_is_in_its_row(frontier, tmp_path):
         [(pdf, [cover])] = (await crawl(web, frontier, spider, tmp_path)).values()
     assert is_right(library, pdf)
     assert is_right(library, cover)
+
+
+def test_two_attempts_of_a_process_note_one_url_at_once(tmp_path, monkeypatch):
+    """They met at one file when their URLs redirected there."""
+    store, url = FileStore(tmp_path, 10**6, 60), "http://a.test/x.pdf"
+    parts, replace = [store.begin(url), store.begin(url)], Path.replace
+    for part in parts:
+        part.begins(200, [])
+        part.take(CONTENT)
+        part.end()
+
+    def beside_the_other(path, target):
+        if path.parent.parent.name == ".urls" and len(parts) == 2:
+            parts.pop().keep()
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", beside_the_other)
+    stored = parts[0].keep()
+
+    assert store.known(url) == stored
 
 
 def test_a_part_that_has_just_become_a_content_is_not_begun_again(tmp_path, monkeypatch):

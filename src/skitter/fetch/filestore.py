@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from itertools import count
 from mimetypes import guess_extension, types_map
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +35,7 @@ PIECE_BYTES: Final = 2**20
 PROGRESS_BYTES: Final = 2**14
 _RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _ENDING: Final = re.compile(r"\.[a-z0-9]{1,8}\Z")
+_numbers: Final = count()
 #: Content types that say nothing: the name in the URL is worth more.
 _VAGUE: Final = frozenset({"", "application/octet-stream", "binary/octet-stream", "text/plain"})
 
@@ -333,8 +335,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all, for all who read it."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    """Whole or not at all, for all who read it. Two attempts of a process may write it at once."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{next(_numbers)}")
     fresh.write_bytes(content)
     fresh.replace(path)
 
