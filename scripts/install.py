@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 HASHES = os.environ.get("HASHES")  # make install HASHES=1
-TARGETS = {"core": ".[server]", "dev": ".[dev]"}
+#: What `make demo` shows: the dashboard, and pages that are kept.
+SHOWN = ("server", "archive")
+TARGETS = {"core": f".[{','.join(SHOWN)}]", "dev": ".[dev]"}
 #: After all that it needs, which includes what builds it.
 OURS = ("--no-deps", "--no-build-isolation", "-e", ".")
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # of a package, without its version
@@ -55,7 +57,7 @@ def direct_dependencies(part: str) -> list[str]:
     """The names in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = extras.values() if part == "dev" else [extras["server"]]
+    wanted = extras.values() if part == "dev" else [extras[name] for name in SHOWN]
     listed = [*project["dependencies"], *(each for extra in wanted for each in extra)]
     names = [NAME.match(each) for each in listed]
     return [name[0] for name in names if name and name[0] != project["name"]]
