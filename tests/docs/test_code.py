@@ -42,6 +42,7 @@ from server.test_serve import certificate
 from shops import open_bookshop
 from sinks.conftest import postgres_server  # noqa: F401
 from skitter import Metrics, settings
+from skitter.celery.config import BROKER_DB
 from skitter.cli.menu import all_commands
 from skitter.embedded import hold, stop
 from skitter.frontier.jobs import open_job
@@ -218,8 +219,8 @@ def prepare(page, terminal):
     for rows in terminal.folder.glob("books.*"):  # reports count them, whichever page stored them
         if rows.is_file():
             rows.unlink()
-    with Redis(unix_socket_path=str(terminal.server / "valkey.sock")) as client:
-        client.delete("http", "browser", "unacked", "unacked_index")  # messages of Celery
+    with Redis(unix_socket_path=str(terminal.server / "valkey.sock"), db=BROKER_DB) as client:
+        client.flushdb()  # what Celery's workers of another page have not taken
     if page != TUTORIAL:
         code = BOOKS.replace(SHOP, terminal.host)
         (terminal.folder / "spiders").mkdir(exist_ok=True)

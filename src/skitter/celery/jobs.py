@@ -97,7 +97,7 @@ async def unregister_if_over(frontier: Frontier, spec: JobSpec) -> None:
         return
     await unregister_job(frontier.server, spec.job)
     if not is_over(spec, await frontier.stats()):
-        await register_job(frontier.server, spec)
+        await register_if_absent(frontier.server, spec)
 
 
 def is_over(spec: JobSpec, stats: Stats) -> bool:

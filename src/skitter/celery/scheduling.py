@@ -285,17 +285,20 @@ class CeleryPool:
     spec: JobSpec
     progress: Callable[[str], None]
     _started_at: float = field(default_factory=time.monotonic)
+    _registered: bool = False
     _warned: bool = False
     _log_read_to: str = "-"
 
     async def scale(self, _: int | None, stats: Stats) -> None:
-        """Pumps unregister a job that looked finished for a moment, so register it again. The
-        number of pumps is not ours to decide: other machines send pumps for the job too."""
+        """What is registered at first is an earlier crawl that never ended: its settings and its
+        output are not ours. Pumps unregister a job that looked finished for a moment, so register
+        it again. The number of pumps is not ours to decide: other machines send some, too."""
         server = self.frontier.server
         if is_over(self.spec, stats):
             return
-        if await read_spec(server, self.spec.job) is None:
+        if not self._registered or await read_spec(server, self.spec.job) is None:
             await register_job(server, self.spec)
+            self._registered = True
         await send_pumps(self.runtime, self.frontier, self.spec, stats)
         await self._show_errors()
         if not self._warned and time.monotonic() - self._started_at > NO_WORKER_S:

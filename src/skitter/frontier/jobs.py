@@ -29,7 +29,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.sites.sessions import FleetRoutes
 from skitter.frontier.totals import has_options, options_of
 from skitter.frontier.transport.endpoints import client_name
-from skitter.frontier.transport.keys import JOBS, ShardKeys, feed_key
+from skitter.frontier.transport.keys import JOBS, PUMPED, ShardKeys, feed_key
 from skitter.frontier.transport.messages import PURGE, open_state, side_by_side
 from skitter.frontier.transport.shard import Shard, scan_keys
 from skitter.frontier.transport.sync import turnstile
@@ -184,6 +184,7 @@ async def purge_job(
     server = frontier.server
     for shard in frontier.shards:
         await shard.control([("state", PURGE)], create=1)
+    await server.command("HDEL", PUMPED, frontier.job)  # its pumps are not those of a new job
     removed: int = await server.command("UNLINK", feed_key(frontier.job))
     removed += await server.command("UNLINK", feed_key(frontier.job) + ":lock")
     for shard in frontier.shards:
