@@ -15,6 +15,8 @@ from skitter.embedded import server_binary
 
 #: What Python's own library starts, and does without: platform asks who made the processor.
 OF_PYTHON = {"uname"}
+#: Newer Pythons: where there are none, their tests are skipped.
+PYTHONS = ("python3.14", "python3.13", "python3.12")
 
 
 def need(name: str) -> str:
@@ -32,6 +34,6 @@ def refuse_unknown_programs(event: str, facts: tuple[Any, ...]) -> None:
         ours = path == server_binary() or (path.parent.parent / "pyvenv.cfg").exists()
         ours = ours or path.is_relative_to(sys.prefix)  # a library brings it
         ours = ours or path.is_relative_to(gettempdir())  # the test has just written it
-        assert ours or path.name in {*PROGRAMS, *OF_PYTHON}, (
+        assert ours or path.name in {*PROGRAMS, *OF_PYTHON, *PYTHONS}, (
             f"a test starts {path}: add it to PROGRAMS in scripts/programs.py"
         )

@@ -146,6 +146,11 @@ def keep_pages(installed: Installed) -> None:
     assert "3 pages" in told(installed.run("skitter", "archive", "list"))
 
 
+def keep_the_text_of_files(installed: Installed) -> None:
+    words = ("--max-pages", "3", "--rate", "none", "--files", "pdf", "--files-text")
+    assert "3 pages" in told(installed.run("skitter", "crawl", installed.shop, *words))
+
+
 def print_markdown(installed: Installed) -> None:
     assert "# " in told(installed.run("skitter", "fetch", "--markdown", installed.shop))
 
@@ -164,6 +169,7 @@ FIRST: dict[str, Callable[[Installed], None]] = {
     "objects": partial(crawl_into, "file://{home}/parts/"),
     "archive": keep_pages,
     "content": print_markdown,
+    "pdf": keep_the_text_of_files,
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from needs import PYTHONS
 from scripts.versions import ROOT
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -16,8 +17,6 @@ TESTS = [
     *("tests/engine_scrapy/test_callbacks.py", "tests/engine_scrapy/test_codec.py"),
     *("tests/engine_scrapy/test_cookies.py", "tests/engine_scrapy/test_nodes.py"),
 ]
-#: Python 3.11 is what the tests run with.
-PYTHONS = ["python3.14", "python3.13", "python3.12"]
 
 
 @pytest.mark.parametrize("python", PYTHONS)
