@@ -397,6 +397,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     looks: int = 0  # shapes among those that get another look when nothing else is left
     revisits: int = 0  # done, and to be revisited
     due: int = 0  # revisits that are due
+    next_visit_s: float | None = None  # until there is one
     again: int = 0  # done, and made pending again by a round of a schedule
     new: int = 0  # pages visited for the first time, in a job with revisits
     changed: int = 0  # revisited, and different

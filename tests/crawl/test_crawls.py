@@ -72,6 +72,18 @@ def test_running_it_again_before_a_page_is_due_says_so(open_shop, make_machine):
     assert len(shop.log()) == asked
 
 
+def test_revisits_that_come_too_late_say_how_many_pages_they_leave_out(open_shop, make_machine):
+    machine = make_machine(open_shop(books=50))
+    machine.run("--max-pages", "4")
+
+    late = machine.run("--max-pages", "6", "--revisit")
+    later = machine.run("--max-pages", "6", "--revisit")
+
+    left_out = "4 pages were done by books without --revisit, and will not be visited again"
+    assert left_out in late.stderr
+    assert left_out in later.stderr
+
+
 def test_running_it_again_fetches_nothing_and_fresh_fetches_all(open_shop, make_machine):
     shop = open_shop(books=50)
     machine = make_machine(shop)

@@ -160,6 +160,7 @@ def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine,
             "Links that drain refused are found again only with --fresh.",
         ),
         ({"revisits": 2}, False, "none of the 2 pages to revisit is due yet."),
+        ({"revisits": 2, "next_visit_s": 65.0}, False, "due yet, the next one in 1 min 5 s."),
         ({}, True, "waits for new URLs, revisits and scheduled rounds."),
     ],
 )

@@ -208,7 +208,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         ("changed", stats.changed, "visit", "to changed pages"),
         ("missing", stats.missing, "visit", "to pages not found (404, 410): visited once more"),
         ("gone", stats.gone, "visit", "to pages that are gone (404, 410): now dead letters"),
-        ("revisits", stats.revisits, "page", f"to visit again, {stats.due:,} of them now"),
+        ("revisits", stats.revisits, "page", f"to visit again, {_next_visit(stats)}"),
         (
             "trapped",
             stats.trapped,
@@ -225,3 +225,9 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         ("damaged", stats.damaged, "unreadable record", f"so far: `skitter audit {job}`"),
     )
     yield from ((name, f"{some(count, what)} {says}") for name, count, what, says in rows if count)
+
+
+def _next_visit(stats: Stats) -> str:
+    if stats.due or stats.next_visit_s is None:
+        return f"{stats.due:,} of them now"
+    return f"the next in {duration(stats.next_visit_s)}"

@@ -28,7 +28,7 @@ from skitter.frontier.records.outputs import FILLING, backlogs, find_sink
 from skitter.frontier.sites.learned import held_shapes, unhandled
 from skitter.model import State, Stats
 from skitter.observe.metrics import ARCHIVED
-from skitter.observe.report import CrawlResult, Written, some
+from skitter.observe.report import CrawlResult, Written, duration, some
 from skitter.redact import redact, shown
 from skitter.sinks import Destination, SinkAway, SinkBusy
 from skitter.spider.seeding import offer_seeds
@@ -233,6 +233,13 @@ def _about_revisits(
                 f"{shown(out.store)} keeps rows that pages no longer yield: --revisit-prune needs "
                 "a database, or a CSV or Parquet file."
             )
+    unplanned = before.done - before.revisits
+    if visits.revisit and unplanned > 0:
+        were = "page was" if unplanned == 1 else "pages were"
+        yield (
+            f"{unplanned:,} {were} done by {frontier.job} without --revisit, and will not be "
+            "visited again: --fresh --keep-rows crawls all anew."
+        )
     if before.revisits and not visits.revisit:
         yield (
             f"{frontier.job} has {some(before.revisits, 'page')} to revisit: without --revisit "
@@ -252,7 +259,9 @@ def _why_idle(now: Stats, target: str, *, keep_alive: bool) -> str:
     if keep_alive:
         return "has nothing to fetch now: it waits for new URLs, revisits and scheduled rounds."
     if now.revisits:
-        return f"is finished, and none of the {some(now.revisits, 'page')} to revisit is due yet."
+        when = f", the next one in {duration(now.next_visit_s)}" if now.next_visit_s else ""
+        none = f"none of the {some(now.revisits, 'page')} to revisit is due yet"
+        return f"is finished, and {none}{when}."
     again = f"; `skitter dead retry {now.job} --all` queues its dead letters again" * bool(now.dead)
     redo = f", `skitter redo {target}` handles its pages again" * bool(target)
     idle = f"is finished, and its start URLs are not new: --fresh starts over{redo}{again}."

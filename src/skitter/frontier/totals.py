@@ -189,6 +189,8 @@ async def _read(shards: Sequence[Shard]) -> Totals:
     job = shards[0].keys.job
     states = [open_state(job, word) for word, _ in parts]
     shown: dict[str, Any] = {name: total[name] for name in _COUNTS}
+    waits = [counts["next_visit_ms"] for _, counts in parts if "next_visit_ms" in counts]
+    shown["next_visit_s"] = min(waits) / 1000 if waits else None
     stats = Stats(job=job, state=states[0], kept_out=_kept_out(total), **shown)
     is_spent = 0 < parts[0][1]["max_pages"] <= stats.done
     is_cancelled = all(state is State.CANCELLED for state in states)

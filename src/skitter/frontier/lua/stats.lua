@@ -15,7 +15,7 @@ REPLY  list   state, then names and values: max_pages (0: no limit), delayed, tr
        (held, as no worker has their handler), leased, dead, excluded, hosts, bodies, holders, items,
        reopened (pages whose links have to be offered again), revisits (pages to visit again), due
        (those to visit now), looks (shapes that await a last look), today (pages, if they have a
-       limit) and every counter
+       limit), next_visit_ms (until a page is due, if one will be) and every counter
 COST   O(1)
 ]]
 --@include limits counters depth revisit shapes excluded daily
@@ -39,5 +39,7 @@ local reply = {
   'looks', count_looks(),
   'today', pages_today(),
 }
+local next_visit_ms = until_next_visit()
+if next_visit_ms then reply[#reply + 1], reply[#reply + 2] = 'next_visit_ms', next_visit_ms end
 for _, value in ipairs(redis.call('HGETALL', stats)) do reply[#reply + 1] = value end
 return reply

@@ -29,6 +29,12 @@ local function count_due()
   return limits.revisit == 1 and redis.call('ZCOUNT', revisits, '-inf', now_ms) or 0
 end
 
+-- In ms; nil: no page will be visited again.
+local function until_next_visit()
+  local first = limits.revisit == 1 and redis.call('ZRANGE', revisits, 0, 0, 'WITHSCORES')[2]
+  return first and math.max(0, first - now_ms)
+end
+
 -- A page that is due becomes pending, and no longer counts as done.
 local function wake_revisits(at_most)
   if limits.revisit ~= 1 then return end
