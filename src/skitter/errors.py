@@ -16,6 +16,7 @@
     ├── FrontierError              the frontier refused
     │   ├── LeaseLost              the lease is no longer ours
     │   ├── QueueFull              over max_pending; try again later
+    │   ├── QuotaReached           the jobs of a tenant have all that their quota allows
     │   ├── JobClosed              the job is draining or cancelled and accepts nothing new
     │   └── JobRemoved             the job was removed while we worked on it
     ├── FetchError                 a page could not be fetched
@@ -228,14 +229,37 @@ class QueueFull(FrontierError):
 
     retryable = True
 
-    def __init__(self, job: str, *, max_pending: int, added: int) -> None:
+    def __init__(
+        self, job: str, *, max_pending: int, added: int, tenant: str = "", command: str = ""
+    ) -> None:
         super().__init__(job)
         self.job, self.max_pending, self.added = job, max_pending, added
+        self.tenant, self.command = tenant, command  # if it is a quota, of which jobs
 
     def __str__(self) -> str:
+        full = f"is full (max_pending is {self.max_pending:,})"
+        more = ""
+        if self.tenant:
+            full = (
+                f"gets no more: the jobs {self.tenant} have the {self.max_pending:,} waiting URLs "
+                "that their quota allows together (max_pending)"
+            )
+            more = f" Who runs the server can raise it: `{self.command}`."
         return (
-            f"job {self.job!r} is full (max_pending is {self.max_pending:,}): {self.added:,} of "
-            "these went in. Push again later, or wait for room (wait=True, --wait)."
+            f"job {self.job!r} {full}: {self.added:,} of these went in. Push again later, or wait "
+            f"for room (wait=True, --wait).{more}"
+        )
+
+
+class QuotaReached(FrontierError):
+    """The jobs of a tenant have all that their quota allows."""
+
+    def __init__(self, job: str, tenant: str, quota: str, *, limit: int, command: str) -> None:
+        self.job, self.tenant, self.quota, self.limit = job, tenant, quota, limit
+        super().__init__(
+            f"job {job!r} is not created: there are {limit:,} jobs {tenant}, as many as their "
+            f"quota allows ({quota}). Purge one, or have it raised by who runs the server: "
+            f"`{command}`."
         )
 
 

@@ -67,6 +67,21 @@ CALLS: Any = {
         [("books", "", "2.5", b""), ("parse", "success", "1", encode([1500, 16, 1]))],
         {"limit": 5, "keep_s": 600},
     ),
+    "quota": lambda t: (
+        [("shop-*", 10)],
+        {"wanted": 3, "back": 1, "of_day": 0},
+    ),
+    "reserve": lambda t: (
+        [],
+        {
+            "tenant": "shop-*",
+            "limit": 10,
+            "wanted": 3,
+            "fresh_ms": 1000,
+            "counted": 2,
+            "asked_ms": 0,
+        },
+    ),
     "measure": lambda t: (
         [
             ("counts", "pages", encode(3)),

@@ -184,6 +184,10 @@ PANELS = {
             "commands.automation:token_group",
             "Make, list and revoke tokens for the HTTP API.",
         ),
+        "tenant": (
+            "commands.tenants:group",
+            "Set quotas for the jobs of one name pattern, and see what is used.",
+        ),
         "adopt": (
             "commands.jobs:adopt",
             "Take over the queue of a scrapy-redis spider, or a queue of your own on Redis.",

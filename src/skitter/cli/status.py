@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skitter.crawl.watch import Overview
+    from skitter.frontier.quotas import QuotaUse
     from skitter.frontier.records.health import Trouble
     from skitter.frontier.records.outputs import Backlog
     from skitter.frontier.workers import Machine
@@ -135,11 +136,25 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
         f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",
     )
     yield "", f"{some(look.lost, 'lease')} expired, {some(look.late, 'late result')} refused"
+    for at, use in enumerate(look.quotas):
+        yield "quotas" if not at else "", f"{use.tenant}: {quota_line(use)}"
     if look.archived or look.unarchived:
         yield "archive", kept_pages(look.archived or 0, look.archived_bytes or 0, look.unarchived)
     if said := excluded(look.kept_out, look.excluded):
         yield "excluded", said
     yield from _rare_rows(look)
+
+
+#: What is counted, by quota.
+COUNTED = {
+    "max_jobs": "jobs",
+    "max_pending": "URLs waiting",
+    "max_pages_per_day": "pages begun since 00:00 UTC",
+}
+
+
+def quota_line(use: QuotaUse) -> str:
+    return f"{use.used:,} of {use.limit:,} {COUNTED[use.quota]}"
 
 
 def output_line(backlog: Backlog, now: float) -> str:

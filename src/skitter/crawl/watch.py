@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import msgspec
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import oldest_item_at
 from skitter.frontier.jobs import for_each_job, open_job
+from skitter.frontier.quotas import QuotaUse, day_notes, list_tenants, uses_of
 from skitter.frontier.records.drivers import spider_of
 from skitter.frontier.records.health import (
     LATE_S,
@@ -28,6 +30,7 @@ from skitter.frontier.records.outputs import Backlog, backlogs, find_sink
 from skitter.frontier.sites.hosts import Bound, Survey, eta_s, survey_hosts
 from skitter.frontier.sites.learned import unhandled
 from skitter.frontier.transport.connection import Server, ServerFacts, inspect
+from skitter.frontier.transport.sync import turnstile
 from skitter.frontier.workers import (
     FETCHING,
     LOG_PAGE,
@@ -85,6 +88,7 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     bytes: int | None = None
     proxy_money: float | None = None
     browser_s: float | None = None
+    quotas: Sequence[QuotaUse] = ()  # those that it keeps with others
     archived: int | None = None  # pages that the archive has kept
     archived_bytes: int | None = None
     unarchived: int | None = None  # pages that it could not keep
@@ -98,7 +102,7 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
 
 def without_processes(look: Overview) -> Overview:
     """For lists of jobs."""
-    return msgspec.structs.replace(look, workers=(), silent=(), machines=())
+    return msgspec.structs.replace(look, workers=(), silent=(), machines=(), quotas=())
 
 
 FindBad = Callable[[Frontier], Awaitable[list[str]]]
@@ -117,6 +121,7 @@ class Watcher(msgspec.Struct):
     #: False: delay the slow queries, because workers have only just started to report.
     closely_at_once: bool = True
     _known: dict[str, _Known] = msgspec.field(default_factory=dict)
+    _uses: Uses = msgspec.field(default_factory=lambda: Uses())
 
     async def look(self, job: str) -> Overview:
         return await self.look_at(await open_job(self.server, job))
@@ -149,6 +154,8 @@ class Watcher(msgspec.Struct):
             known.sink = await find_sink(frontier) if stats.items else ""
             known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
             known.outputs = await backlogs(frontier)
+            known.quotas = await self._uses.of(frontier)
+            known.notes += [] if stats.finished else day_notes(known.quotas)
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
         workers = living(beats, now)
@@ -158,7 +165,7 @@ class Watcher(msgspec.Struct):
         elapsed_s = None if began is None else max(0.0, now - began)
         pages_per_s, items_per_s = known.rates.update(stats, now, workers)
         machines = machines_of(beats, await supervisors(frontier), now)
-        waits = day_note(frontier, stats)
+        waits = day_note(frontier, stats) or "; ".join(day_notes(known.quotas))
         sight = known.sight(stats, beats, machines, now)._replace(waits=waits)
         left = remaining(stats, frontier.options.limits.max_pages)
         moving = stats.state in (State.RUNNING, State.DRAINING) and not stats.finished and left
@@ -179,6 +186,7 @@ class Watcher(msgspec.Struct):
             oldest_pending_s=known.oldest_s(now) if stats.pending else None,
             **known.costs,
             outputs=known.outputs,
+            quotas=known.quotas,
             processes=dict(Counter(worker.kind for worker in workers)),
             silent_workers=sum(now - beat.at > LATE_S for beat in beats),
             silent=[beat for beat in beats if now - beat.at > LATE_S],
@@ -194,6 +202,22 @@ class Watcher(msgspec.Struct):
 def remaining(stats: Stats, max_pages: int | None) -> int:
     known = stats.remaining
     return known if max_pages is None else max(0, min(known, max_pages - stats.done))
+
+
+class Uses(msgspec.Struct):
+    """What tenants use of their quotas, counted once for all jobs that are looked at."""
+
+    read_at: float = -math.inf
+    rows: list[QuotaUse] = msgspec.field(default_factory=list)
+    turn: Any = None
+
+    async def of(self, frontier: Frontier) -> list[QuotaUse]:
+        self.turn = self.turn or turnstile()
+        async with self.turn:
+            if time.monotonic() - self.read_at > CLOSELY_EVERY_S:
+                self.rows = await uses_of(frontier.server, await list_tenants(frontier.server))
+                self.read_at = time.monotonic()
+        return [use for use in self.rows if use.counts(frontier.job)]
 
 
 class _Count(NamedTuple):
@@ -244,6 +268,7 @@ class _Known(msgspec.Struct):
     spider: str = ""
     outputs: list[Backlog] = msgspec.field(default_factory=list)
     unhandled: list[str] = msgspec.field(default_factory=list)
+    quotas: list[QuotaUse] = msgspec.field(default_factory=list)
     oldest_item_at: float | None = None
     rates: Rates = msgspec.field(default_factory=Rates)
     log: deque[Event] = msgspec.field(default_factory=deque)

@@ -20,10 +20,10 @@ frontier     The frontier: every URL of a job in exactly one state, one script p
 identities   How Scrapy tells pages apart
 items        Items from completed pages, in a stream until all their readers have acknowledged them
 jobs         Jobs on a server: create, open, list, purge
+quotas       Quotas of tenants: what all jobs of one name pattern may have together (docs/adr/0104)
 records/     What a job keeps beside its URLs, for operators, supervisors and other engines
 requests     Requests, checked and encoded for the scripts that accept them
 seen         The seen-set: every fingerprint that a job has seen, in an exact set or a Bloom filter
-shard_calls  Shards that are away: those that answer do not wait for them
 sites/       What the fleet knows about sites: hosts, sessions, routes, pages
 totals       A job over all its shards: its options, its state, its counts, its budget
 transport/   Transport: connecting to the server, its keys, and calling scripts on it

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from skitter.errors import BadURL, JobClosed, QueueFull, UsageError, shorten
-from skitter.frontier.totals import read_options
+from skitter.errors import BadURL, JobClosed, UsageError, shorten
 from skitter.frontier.transport.keys import feed_key
 from skitter.frontier.transport.messages import NOT_PLAIN, clip, cut, decode, encode, ms
 from skitter.frontier.transport.scripts import script
@@ -190,10 +189,7 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         offers = [offer for offer, said in zip(offers, answers, strict=True) if said is Added.FULL]
         if offers and not wait:
-            limits = (await read_options(frontier.home)).limits  # others may have changed them
-            raise QueueFull(
-                frontier.job, max_pending=limits.max_pending or 0, added=total[Added.NEW]
-            )
+            raise await frontier.full(added=total[Added.NEW])
         if offers:
             await asyncio.sleep(FULL_PAUSE_S)
     return total

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from skitter.errors import InfrastructureError, ServerFull, SkitterError
+from skitter.errors import InfrastructureError, JobMissing, QueueFull, ServerFull, SkitterError
 from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, reopen, seal
 from skitter.frontier.delays import Granted
+from skitter.frontier.quotas import Quotas
 from skitter.frontier.requests import Offer, identified, offer
-from skitter.frontier.shard_calls import REST_S, ShardCalls
 from skitter.frontier.totals import read_options, read_totals, refill
 from skitter.frontier.transport.keys import feed_key
 from skitter.frontier.transport.messages import (
@@ -34,6 +34,7 @@ from skitter.frontier.transport.messages import (
 )
 from skitter.frontier.transport.scripts import Code
 from skitter.frontier.transport.shard import Shard
+from skitter.frontier.transport.shard_calls import REST_S, ShardCalls
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
 
@@ -104,9 +105,11 @@ class Frontier:
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
     _with_sessions: dict[int, bool] = field(default_factory=dict)  # as of the last lease
     _absent: ShardCalls[_Part] = field(init=False)
+    quotas: Quotas = field(init=False)
 
     def __post_init__(self) -> None:
         self._absent = ShardCalls(self._give_back)
+        self.quotas = Quotas(self.server, self.job, clock=self.home.clock)
 
     @property
     def home(self) -> Shard:
@@ -189,6 +192,30 @@ class Frontier:
             raise
 
     async def _add_to(self, shard: int, offers: Sequence[Offer], *, links: bool) -> list[Added]:
+        if not links:
+            await self.quotas.refresh()
+            if self.quotas.by_pending:
+                return await self._add_within(shard, offers)
+        return await self._send(shard, offers, links=links)
+
+    async def _add_within(self, shard: int, offers: Sequence[Offer]) -> list[Added]:
+        """As many as the quotas have room for; the rest is FULL."""
+        room = await self.quotas.room(len(offers))
+        answers = await self._send(shard, offers[:room], links=False) if room else []
+        await self.quotas.were_known(room - answers.count(Added.NEW))
+        return answers + [Added.FULL] * (len(offers) - room)
+
+    async def full(self, *, added: int) -> QueueFull:
+        """What to raise when an answer was FULL: with the quota or the limit that is reached."""
+        if use := await self.quotas.full():
+            command = use.raise_it
+            return QueueFull(
+                self.job, max_pending=use.limit, added=added, tenant=use.tenant, command=command
+            )
+        limit = (await read_options(self.home)).limits.max_pending or 0  # others may have set it
+        return QueueFull(self.job, max_pending=limit, added=added)
+
+    async def _send(self, shard: int, offers: Sequence[Offer], *, links: bool) -> list[Added]:
         codes = await self.shards[shard].add(
             [one.arguments for one in offers],
             links=int(links),
@@ -211,13 +238,32 @@ class Frontier:
         Each shard is asked for its share, concurrently; if `limit` is below the number of shards,
         one after the other until there are enough. Priorities hold within a shard. A shard that is
         away counts as empty; the error is raised if none answers. First, pages to which a shorter
-        path was found offer their links again.
+        path was found offer their links again. Of a tenant's quota for the day, what is not leased
+        is given back.
         """
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
-        await self._reopen()
         terms = {"ttl_ms": ms(ttl_s), "lane": lane, "company": int(in_company)}
-        lease_part = partial(self._lease_part, terms)
+        await self.quotas.refresh()
+        if not self.quotas.by_day:
+            return await self._lease(limit, partial(self._lease_part, terms))
+        granted = await self.quotas.take(limit)
+        if not granted.pages:
+            return Leased([], await self._look_after(limit), granted.tomorrow_in_s)
+        leased = await self._lease(granted.pages, partial(self._lease_part, terms))
+        await self.quotas.give_back(granted.pages - len(leased.leases), granted.day)
+        return leased
+
+    async def _look_after(self, limit: int) -> State:
+        """What a lease does beside handing out: take back what has expired, and tell the state."""
+        await self.reap(at_most=limit)
+        state = await self.home.command("HGET", "control", "state")
+        if state is None:
+            raise JobMissing(self.job, [])
+        return open_state(self.job, state.decode())
+
+    async def _lease(self, limit: int, lease_part: LeasePart) -> Leased:
+        await self._reopen()
         leased = await self._lease_once(limit, lease_part)
         while not leased.leases and await self._reopen():
             leased = await self._lease_once(limit, lease_part)
@@ -280,8 +326,8 @@ class Frontier:
 
     async def _give_back(self, part: _Part) -> None:
         """Nobody waits for these any more."""
-        if part.leased.leases:
-            await self.release(part.leased.leases)
+        if leases := part.leased.leases:  # `lease` has given back their pages of a quota
+            await self._end(Shard.release, leases, [(0,) for _ in leases])
 
     async def _lease_part(self, terms: Mapping[str, Any], shard: int, limit: int) -> _Part:
         since = time.monotonic()
@@ -411,7 +457,11 @@ class Frontier:
 
     async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:
         """Return leases unused. They count as neither a failure nor a loss."""
-        return await self._end(Shard.release, leases, [(ms(after_s),) for _ in leases])
+        ended = await self._end(Shard.release, leases, [(ms(after_s),) for _ in leases])
+        if self.quotas.by_day:
+            pairs = zip(leases, ended, strict=True)
+            await self.quotas.returned(one for one, end in pairs if end is Ended.RELEASED)
+        return ended
 
     async def depart(self, departures: Sequence[Departure]) -> list[Granted]:
         """Report when requests left, and ask when others may."""

@@ -26,6 +26,7 @@ from skitter.frontier.control import (
     replaced,
 )
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.quotas import room_for_job
 from skitter.frontier.sites.sessions import FleetRoutes
 from skitter.frontier.totals import has_options, options_of
 from skitter.frontier.transport.endpoints import client_name
@@ -102,7 +103,8 @@ async def create_job(
         by_domain = options is not None and options.politeness.per == "domain"
         new = replace(layout or Layout(), by_domain=by_domain, domains_together=True)
         new = replace(new, format=FORMAT, release=RELEASE)
-        await server.command("HSETNX", JOBS, job, msgspec.json.encode(new))
+        async with room_for_job(server, job):
+            await server.command("HSETNX", JOBS, job, msgspec.json.encode(new))
     frontier = await _frontier(server, job, clock)
     if layout is not None:
         _check_layout(job, stored=frontier.layout, asked=layout)

@@ -21,6 +21,7 @@ STATUS: tuple[tuple[type[errors.SkitterError], int], ...] = (
     (errors.ItemsElsewhere, 409),
     (errors.UsageError, 400),
     (errors.QueueFull, 429),
+    (errors.QuotaReached, 429),
     (errors.JobRemoved, 404),
     (errors.FrontierError, 409),
     (errors.ServerFull, 429),

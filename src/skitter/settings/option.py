@@ -36,6 +36,17 @@ def seconds_of(option: str, text: str) -> float:
     return float(int(found[1]) * UNITS[found[2] or "s"])
 
 
+SUFFIXES = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
+
+
+def number_of(option: str, text: str) -> int:
+    """50000, 200K, 10M or 1B. Raises BadOption."""
+    found = re.fullmatch(r"(\d{1,12})([KMBG]?)", text.strip().upper().replace(",", ""))
+    if not found or not int(found[1]):
+        raise BadOption(option, text, "a number such as 50000, 200K or 10M")
+    return int(found[1]) * SUFFIXES[found[2]]
+
+
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What a declaration says besides the type and the default."""
 

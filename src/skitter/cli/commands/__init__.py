@@ -12,5 +12,6 @@ proxies     Proxies: test, stats, bench, forget
 runs        Runs of spiders that agents offer, and what they find: agent, start, runs, tail
 server      The embedded server: up, down, doctor
 steer       Steering jobs: create, pause, resume, drain, cancel, purge, set, host
+tenants     Quotas of tenants: set, list, remove
 workers     The workers of a job: logs, scale, top
 """

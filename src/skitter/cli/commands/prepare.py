@@ -36,12 +36,12 @@ from skitter.cli.show.output import emit_json, grid, pairs, print_progress, say
 from skitter.crawl.plan import Plan
 from skitter.demo import MEMBERS, RARE, SIGNED, SPIDER
 from skitter.engine.proxies.table import route_rows
-from skitter.errors import BadOption, InfrastructureError, UsageError
+from skitter.errors import InfrastructureError, UsageError
 from skitter.frontier.audit.auditor import audit
 from skitter.observe.report import duration, some
 from skitter.redact import redact, redact_service
 from skitter.settings import ArchiveOptions, Config, Settings, Workers, check_job_name, resolve
-from skitter.settings.option import NO_LIMIT, options_of
+from skitter.settings.option import NO_LIMIT, number_of, options_of
 from skitter.settings.option import Option as Setting
 from skitter.settings.sources import OPTIONS
 from skitter.spider import load_spider
@@ -182,7 +182,6 @@ PENDING_BYTES, SEEN_BYTES = 218, 8.6
 PAGES_PER_WORKER, SLOTS_PER_WORKER, WORKER_MB = 57.0, 64, 100
 PAGES_PER_SERVER = 1400.0  # of one core, at seven new links per page
 CONNECTIONS_PER_WORKER = 3
-SUFFIXES = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9}
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,7 +242,11 @@ def plan(
     From measured figures; pages that are spread unevenly over hosts take longer.
     """
     needs = needs_of(
-        pages=_number(pages), hosts=hosts, delay_s=delay, seconds=seconds, workers=workers
+        pages=number_of("pages", pages),
+        hosts=hosts,
+        delay_s=delay,
+        seconds=seconds,
+        workers=workers,
     )
     if as_json:
         emit_json(needs)
@@ -257,13 +260,6 @@ def plan(
         ("connections", f"{needs.connections:,} to the server"),
     ]
     pairs(iter(rows))
-
-
-def _number(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,12})([KMBG]?)", text.strip().upper().replace(",", ""))
-    if not found or not int(found[1]):
-        raise BadOption("pages", text, "a number such as 50000, 200K or 10M")
-    return int(found[1]) * SUFFIXES[found[2]]
 
 
 ROWS = {

@@ -63,6 +63,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     def may_see(self, job: str) -> bool:
         return not self.jobs or any(fnmatchcase(job, one) for one in self.jobs)
 
+    def covers(self, pattern: str) -> bool:
+        """Whether it may see all jobs that match a pattern."""
+        is_name = not set(pattern) & set("*?[")
+        return pattern in self.jobs or (is_name and self.may_see(pattern)) or not self.jobs
+
 
 def hash_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()

@@ -10,6 +10,7 @@ redis_client  redis-py's asyncio client, counting every connection it makes
 redis_errors  redis-py's errors, imported when the first one is needed: where all goes well
 scripts       Turn the Lua files into callable scripts
 shard         One shard of a job: turns verbs into script calls
+shard_calls   Shards that are away: those that answer do not wait for them
 sync          Calls without an event loop, and calls that count once a replica has them
 verbs         One method per Lua verb
 """

@@ -22,6 +22,8 @@ PUMP_SECRET = "skitter:pumped:secret"
 
 #: hash: id of a token of the HTTP API -> JSON: its name, scopes and hash
 TOKENS = "skitter:tokens"
+#: hash: pattern of jobs -> JSON: the quotas that they keep together
+TENANTS = "skitter:tenants"
 #: zset: nonce of a browser session that was logged out -> when it would have expired
 LOGOUTS = "skitter:logouts"
 #: stream: who did what to which job; capped
@@ -191,6 +193,11 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "run_lanes": KeySpec("hash", "of no job: job -> the run that works on it"),
     "shares": KeySpec(
         "hash", "of no job: job -> requests begun per share, and when; expires", family="machine"
+    ),
+    "begun": KeySpec("hash", "of no job: tenant -> pages begun on that day; expires", family="day"),
+    "rooms": KeySpec(
+        "hash",
+        "of no job: tenant -> when URLs were counted, and how many may be added; expires",
     ),
     "run_ended": KeySpec("zset", "of no job: run -> ms at which it ended; capped"),
     "agents": KeySpec("hash", "of no job: agent -> JSON of its last heartbeat, what it offers"),

@@ -265,6 +265,16 @@ class Verbs:
         chance: int,
         strict: bool = ...,
     ) -> list[Any]: ...
+    async def quota(
+        self,
+        each: Sequence[tuple[Text, int]],
+        *,
+        wanted: int,
+        back: int,
+        of_day: int,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> list[int]: ...
     async def reap(self, *, at_most: int, strict: bool = ..., replicated: bool = ...) -> int: ...
     async def reclaim(
         self,
@@ -337,6 +347,18 @@ class Verbs:
         *,
         strict: bool = ...,
     ) -> int: ...
+    async def reserve(
+        self,
+        *,
+        tenant: Text,
+        limit: int,
+        wanted: int,
+        fresh_ms: int,
+        counted: int,
+        asked_ms: int,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> list[int]: ...
     async def retry(
         self,
         each: Sequence[tuple[Text, Text, int, Text, bytes]],

@@ -11,6 +11,7 @@ import msgspec
 from skitter.crawl.watch import Overview, without_processes
 from skitter.frontier.control import change_options, operator_options, replaced, set_state
 from skitter.frontier.jobs import new_job, open_job, purge_job
+from skitter.frontier.quotas import QuotaUse, list_tenants, uses_of
 from skitter.frontier.records.preview import Effect, preview
 from skitter.frontier.records.schedule import (
     Schedule,
@@ -256,6 +257,13 @@ def _setting(option: Option, options: JobOptions, set_by_operator: dict[str, Any
         kind="choice" if choices else KINDS[option.type],
         choices=choices,
     )
+
+
+async def tenants(call: Call) -> Rows[QuotaUse]:
+    """The quotas of tenants, and what is used of each: those of jobs that the token is for."""
+    server = call.site.server
+    seen = [one for one in await list_tenants(server) if call.token.covers(one.jobs)]
+    return Rows(rows=await uses_of(server, seen))
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from skitter.errors import JobClosed, JobMissing, QueueFull, UsageError
+from skitter.errors import JobClosed, JobMissing, UsageError
 from skitter.explain import explain_url
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.feed import parse_message, request_of
@@ -114,8 +114,7 @@ class Pushing:
         if Added.CLOSED in answers:
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         if Added.FULL in answers:
-            limit = (await frontier.fresh_options()).limits.max_pending or 0
-            raise QueueFull(frontier.job, max_pending=limit, added=self.new)
+            raise await frontier.full(added=self.new)
 
 
 def _request(entry: Entry | bytes, priority: int) -> Request:

@@ -49,6 +49,7 @@ ROUTES: tuple[Route, ...] = (
     Route("PATCH", f"{JOB}/hosts/{{host}}", hosts.change_host, "operate"),
     Route("GET", f"{JOB}/sessions", fleet.sessions),
     Route("GET", f"{JOB}/routes", fleet.routes),
+    Route("GET", "/api/tenants", jobs.tenants),
     Route("GET", f"{JOB}/schedule", schedule.schedule),
     Route("PUT", f"{JOB}/schedule", schedule.change_schedule, "operate"),
     Route("DELETE", f"{JOB}/schedule", schedule.drop_schedule, "operate"),

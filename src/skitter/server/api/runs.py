@@ -5,18 +5,22 @@ A token that is for some jobs sees their runs, and starts spiders whose own job 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from skitter.errors import JobMissing, RunMissing
-from skitter.frontier.jobs import open_job
+from skitter.frontier.jobs import list_jobs, open_job
+from skitter.frontier.quotas import check_new_job
 from skitter.frontier.records.agents import Offer, find_offer, list_agents, offers_of, start_run
 from skitter.frontier.records.runs import RUN_OPTIONS, Run, Runs, Spec, new_id
 from skitter.frontier.workers import LOG_PAGE, Event, read_log
 from skitter.server.call import Call, EntryId, First, Search
 from skitter.server.problems import Refusal
 from skitter.server.route import Rows
+
+if TYPE_CHECKING:
+    from skitter.frontier.transport.connection import Server
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,12 +101,19 @@ async def begin(call: Call, spec: Spec, identity: str) -> Run:
         if not call.token.may_see(job):
             says = f"your token is for the jobs {', '.join(call.token.jobs)}."
             raise Refusal(403, says, field="job")
+    await check_room(server, spec.job or _job_of(offer))
     spec = msgspec.structs.replace(spec, within=call.token.jobs)
     is_new = await start_run(server, offer, spec, identity)
     begun = await Runs.on(server).get(identity)
     if not is_new and not (may_see(call, begun) and is_repeat(begun, spec, offer)):
         raise Refusal(409, f"there is another run {identity!r}: choose another id.", field="id")
     return begun
+
+
+async def check_room(server: Server, job: str) -> None:
+    """Raises QuotaReached, if the run would create a job beyond the quota of its tenant."""
+    if job not in await list_jobs(server):
+        await check_new_job(server, job)
 
 
 def is_repeat(begun: Run, spec: Spec, offer: Offer) -> bool:
