@@ -24,10 +24,10 @@ from skitter.engine.delivery import Delivery
 from skitter.engine.loop import Worker
 from skitter.engine.parts import WorkerOptions
 from skitter.fetch.http.fetcher import StaticFetcher
-from skitter.frontier.transport import shard_calls
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job
+from skitter.frontier.transport import shard_calls
 from skitter.frontier.transport.connection import connect
 from skitter.frontier.workers import read_log
 from skitter.model import Request
