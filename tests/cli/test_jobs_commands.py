@@ -46,6 +46,19 @@ def test_pushing_from_standard_input_and_a_file(skitter, job, tmp_path):
     assert answer.json == {"job": job, "new": 4, "seen": 0}
 
 
+def test_a_list_from_a_spreadsheet_may_have_comments(skitter, job, tmp_path):
+    listed = tmp_path / "urls.txt"
+    listed.write_bytes(
+        b"\xef\xbb\xbfhttps://a.test/1\r\n# the second part\r\nhttps://a.test/2#a\r\n"
+    )
+
+    answer = skitter("push", job, "--file", str(listed), "--json")
+    typed = skitter("push", job, "-", "--json", stdin=listed.read_text("utf-8"))
+
+    assert answer.json == {"job": job, "new": 2, "seen": 0}
+    assert typed.json == {"job": job, "new": 0, "seen": 2}
+
+
 def test_a_bad_line_is_named_and_its_batch_is_not_written(skitter, job):
     answer = skitter("push", job, "-", stdin="https://a.test/1\nnonsense\nhttps://a.test/2\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import signal
 import sys
 import threading
@@ -45,7 +46,8 @@ def push(
         list[str] | None, Argument(metavar="URL...", help="URLs, or - for standard input.")
     ] = None,
     file: Annotated[
-        Path | None, Option("--file", "-f", help="A file with one URL per line.")
+        Path | None,
+        Option("--file", "-f", help="A file with one URL per line; # begins a comment."),
     ] = None,
     priority: Annotated[int, Option(help="-1000 to 1000; higher goes first.")] = 0,
     wait: Annotated[bool, Option(help="Wait for room if the queue is full.")] = False,
@@ -127,14 +129,16 @@ def _arriving(stream: TextIO) -> Iterator[str | None]:
 
 
 def _numbered(stream: Iterable[str | None], name: str) -> Lines:
+    """Without empty lines and comments, and without the mark that spreadsheets begin a file with."""
     number = 0
     for line in stream:
         if line is None:
             yield None
             continue
         number += 1
-        if line.strip():
-            yield f"{name}, line {number:,}", line.strip()
+        text = line.removeprefix(codecs.BOM_UTF8.decode() * (number == 1)).strip()
+        if text and not text.startswith("#"):
+            yield f"{name}, line {number:,}", text
 
 
 async def _push(
