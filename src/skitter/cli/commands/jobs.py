@@ -129,7 +129,7 @@ def _arriving(stream: TextIO) -> Iterator[str | None]:
 
 
 def _numbered(stream: Iterable[str | None], name: str) -> Lines:
-    """Without empty lines and comments, and without the mark that spreadsheets begin a file with."""
+    """Without empty lines, comments, and the mark that spreadsheets begin a file with."""
     number = 0
     for line in stream:
         if line is None:
