@@ -64,8 +64,9 @@ class Worked(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_spider(task: WorkerTask) -> Spider:
     """The one of `skitter crawl`, or one of those below."""
-    if task.handler == "crawl":
-        return crawl(task.job, [task.seed])
+    if task.handler in ("crawl", "raw-text"):
+        format = "" if task.handler == "crawl" else task.handler
+        return crawl(task.job, [task.seed], format=format)
     spider = Spider(task.job, [task.seed], scope=Scope(files=False))
     spider.page({"titles": titles, "fields": fields}[task.handler])
     return spider
@@ -78,11 +79,11 @@ def titles(page: Page) -> Iterator[Any]:
 
 def fields(page: Page) -> Iterator[Any]:
     """What `skitter crawl` stores, as one would write it."""
-    title, body = page.tree.css_first("title"), page.tree.body
+    title = page.tree.css_first("title")
     yield {
         "url": page.url,
         "title": title.text() if title else None,
-        "text": body.text(separator=" ", strip=True) if body and page.is_html else page.text,
+        "text": page.main_text,
         "links": page.links(),
         "status": page.status,
     }

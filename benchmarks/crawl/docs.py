@@ -1,4 +1,4 @@
-"""docs: `skitter crawl` on real documentation, compared with a spider, and without trap checks."""
+"""docs: `skitter crawl` on real documentation, beside a spider, raw text, and no trap checks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Docs(Part):
             "itself without trap checks",
             partial(crawl_docs, ground, seed, "crawl", done, checked=False),
         )
-        await take_turns(ground, [ours, unchecked, spider], part=self.name, rounds=self.rounds)
+        raw = Contender("raw text", partial(crawl_docs, ground, seed, "raw-text", done))
+        every = [ours, unchecked, raw, spider]
+        await take_turns(ground, every, part=self.name, rounds=self.rounds)
         [pages] = done  # all of them did the same
         what = f"`skitter crawl`, one worker, {pages:,} pages of real documentation"
         return [
@@ -63,6 +65,13 @@ class Docs(Part):
                 beside="shape_budget=none",
                 goal=Goal("at most 1.1 times the time", least=1 / 1.1),
             ),
+            Row(
+                what="the same beside its raw text",
+                figure=RATE,
+                ours=ours,
+                theirs=raw,
+                beside="--format raw-text",
+            ),
             *(
                 Row(
                     what=f"CPU time of the worker process, least, beside {theirs.name}",
@@ -70,7 +79,7 @@ class Docs(Part):
                     ours=ours,
                     theirs=theirs,
                 )
-                for theirs in (spider, unchecked)
+                for theirs in (spider, unchecked, raw)
             ),
         ]
 

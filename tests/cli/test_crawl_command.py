@@ -6,6 +6,9 @@ import threading
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import redis
 
 from skitter.cli.crawl import PLAIN, plan_of
 from skitter.fetch.http import guard
@@ -101,5 +104,43 @@ def test_each_format_of_the_same_urls_is_a_crawl_of_its_own(skitter, tmp_path, m
     plain, written = sorted(([json.loads(line) for line in one] for one in files), key=str)
     if "markdown" in plain[0]:
         plain, written = written, plain
-    assert sorted(row["text"] for row in plain) == ["Menu next Home Start", "Two"]
+    assert sorted(row["text"] for row in plain) == ["Home\n\nStart", "Two"]
     assert sorted(row["markdown"] for row in written) == ["# Home\n\nStart", "# Two"]
+
+
+#: Of a page with next to no text, the menu is a part.
+LONG = 20 * " and on"
+
+
+def test_a_job_of_an_earlier_release_goes_on_in_its_format_and_says_so(
+    skitter, tmp_path, monkeypatch, job, server_url
+):
+    """Rows of one job mean the same, whatever the default is by now."""
+    (site := tmp_path / "site").mkdir()
+    (site / "index.html").write_text(f"<nav>Menu <a href=two.html>next</a></nav><p>Start{LONG}</p>")
+    (site / "two.html").write_text(f"<nav>Menu</nav><p>Two{LONG}</p>")
+    monkeypatch.chdir(tmp_path)
+    words = ("--delay", "0", "-p", "1", "--job", job)
+
+    def texts():
+        return sorted(
+            json.loads(line)["text"] for line in Path(f"{job}.jsonl").read_text().splitlines()
+        )
+
+    with serving(site) as url:
+        skitter("crawl", url, *words, "--max-pages", "1", "--format", "raw-text")
+        with redis.Redis.from_url(server_url) as client:  # they did not note it
+            assert client.hdel(f"skitter:{{{job}:0}}:control", "says") == 1
+        again = skitter("crawl", url, *words)
+        other = skitter("crawl", url, *words, "--format", "markdown")
+        mixed = texts()
+        fresh = skitter("crawl", url, *words, "--fresh", "--yes")
+
+    assert (
+        f"{job} keeps --format raw-text, as it began: --fresh starts over with text." in again.err
+    )
+    assert mixed == [f"Menu Two{LONG}", f"Menu next Start{LONG}"]
+    assert other.exit_code == 2
+    assert f"job '{job}' was created with format=raw-text" in other.err
+    assert fresh.exit_code == 0, fresh.err
+    assert texts() == [f"Start{LONG}", f"Two{LONG}"]

@@ -31,7 +31,7 @@ async def test_a_page_gives_url_title_text_links_and_status_and_its_links_are_fo
         {
             "url": URL,
             "title": "A shop",
-            "text": "Welcome Buy books. A B C",
+            "text": "Welcome\n\nBuy books.\n\nA B C",
             "links": ["https://shop.example/a", "https://else.example/"],
             "status": 404,
         }
@@ -44,7 +44,11 @@ async def test_a_page_gives_url_title_text_links_and_status_and_its_links_are_fo
 @pytest.mark.parametrize(
     ("content_type", "body", "text"),
     [
-        ("text/plain; charset=utf-8", "caf\u00e9 \n <a href=/x>".encode(), "caf\u00e9 <a href=/x>"),
+        (
+            "text/plain; charset=utf-8",
+            "caf\u00e9 \n <a href=/x>".encode(),
+            "caf\u00e9 \n <a href=/x>",
+        ),
         ("text/css", b"p { }", "p { }"),
         ("application/pdf", b"%PDF-1.7 <a href=/x>", ""),
         ("image/png", bytes(range(256)), ""),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from needs import need
 from skitter.spider import HandlerOutput, default_spider, run_handler
 from skitter.spider import default as default_module
+from skitter.spider.default import Format
 from skitter.spider.page import Page
 
 URL = "https://a.test/"
@@ -34,9 +35,9 @@ def documents() -> list[bytes]:
     ]
 
 
-async def describe(body: bytes) -> HandlerOutput:
+async def describe(body: bytes, format: Format = Format.TEXT) -> HandlerOutput:
     page = Page.of(body, url=URL, headers={"content-type": "text/html; charset=utf-8"})
-    return await run_handler(default_spider("crawl", [URL]), page)
+    return await run_handler(default_spider("crawl", [URL], format=format), page)
 
 
 def assert_is_whole(outcome: HandlerOutput) -> None:
@@ -44,10 +45,11 @@ def assert_is_whole(outcome: HandlerOutput) -> None:
     assert len(outcome.items) == 1
 
 
-async def test_every_document_of_html5lib_tests_is_described():
+@pytest.mark.parametrize("format", [*Format])
+async def test_every_document_of_html5lib_tests_is_described(format):
     assert len(documents()) > 1000
     for body in documents():
-        assert_is_whole(await describe(body))
+        assert_is_whole(await describe(body, format))
 
 
 @pytest.mark.parametrize("doctype", DOCTYPES)
@@ -76,7 +78,7 @@ async def test_when_the_text_cannot_be_made_out_the_links_are_followed(monkeypat
 
     monkeypatch.setattr(default_module, "visible_text", fail)
 
-    outcome = await describe(b"<title>T</title><a href=/x>x</a>")
+    outcome = await describe(b"<title>T</title><a href=/x>x</a>", Format.RAW_TEXT)
 
     assert [link.url for link in outcome.requests] == [f"{URL}x"]
     [rejected] = outcome.rejected

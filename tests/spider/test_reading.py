@@ -164,7 +164,9 @@ def test_without_the_library_the_command_that_installs_it_is_said(monkeypatch):
         Page.of(ARTICLE).markdown()
     with pytest.raises(LibraryMissing, match="pip install"):
         default_spider("crawl", [URL], format=Format.MARKDOWN)
-    default_spider("crawl", [URL])  # needs none
+    with pytest.raises(LibraryMissing, match="--format raw-text needs none"):
+        default_spider("crawl", [URL])
+    default_spider("crawl", [URL], format=Format.RAW_TEXT)
 
 
 @pytest.mark.parametrize(

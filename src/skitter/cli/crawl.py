@@ -150,8 +150,9 @@ def crawl(
         ),
     ] = "",
     format: Annotated[
-        Format, Option("--format", help="What to store of a page; docs/howto/content.md.")
-    ] = Format.RAW_TEXT,
+        Format | None,
+        Option("--format", help="What to store of a page; docs/howto/content.md. Default: text."),
+    ] = None,
     job: Annotated[
         str | None, Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
@@ -168,9 +169,10 @@ def crawl(
 ) -> None:
     """Crawl without a spider, and store what every page says.
 
-    Each row has the url, title, text, links and status of a page. --format text leaves out menus
-    and footers; markdown, html and data take the place of the text. Run it again to resume. The
-    exit code is 4 if URLs that look like a trap were held.
+    Each row has the url, title, text, links and status of a page; the text is without menus and
+    footers. With --format, the page as Markdown, as HTML, its data, or all of its raw text take
+    the place of that. Run it again to resume. The exit code is 4 if URLs that look like a trap
+    were held.
     """
     if rate is not None:
         if "politeness.delay_s" in given:
@@ -178,10 +180,10 @@ def crawl(
         given = _politeness_of(rate) | given
     Wanted(files.split(","))  # raises for a kind that does not exist
     derived = _job_name_of(urls)  # raises for a URL that is not valid
-    if format is not Format.RAW_TEXT:  # a crawl of its own: rows of two formats do not mix
+    if format not in (None, Format.TEXT):  # a crawl of its own: rows of two formats do not mix
         derived = f"{derived}-{format}"
     arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap, "files": files}
-    arguments |= {"format": format.value}
+    arguments |= {"format": format.value if format else ""}
     how: dict[str, Any] = {"fresh": fresh, "keep_rows": keep_rows, "as_json": as_json}
     how |= {"max_time_s": seconds_of("--max-time", max_time) if max_time else None}
     plan = plan_of(PLAIN, arguments, None, given, **how)

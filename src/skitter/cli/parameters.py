@@ -195,9 +195,9 @@ def _made(
     if is_list:
         how = lambda values: list(values) or None  # noqa: E731
     elif issubclass(kind, Enum):
-        if not required:
+        if isinstance(parameter.default, Enum):
             words["default"] = parameter.default.value
-        how = kind
+        how = lambda word: None if word is None else kind(word)  # noqa: E731
     if isinstance(about, Argument):
         words["nargs"] = -1 if is_list else 1
         return _Argument([parameter.name], **words), how

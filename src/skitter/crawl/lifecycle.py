@@ -278,6 +278,8 @@ async def open_plan(server: Server, plan: Plan, progress: Progress) -> Frontier:
     frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config, like=before)
     for line in _explain(plan.job, overruled):
         progress(line)
+    if plan.spider.hooks.joined and (line := await plan.spider.hooks.joined(frontier)):
+        progress(line)
     if was and (changed := ", ".join(differences(was, frontier.options))):
         progress(f"{plan.job} is being crawled already, and all its workers now obey {changed}.")
     return frontier

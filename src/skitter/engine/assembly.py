@@ -50,6 +50,8 @@ async def open_worker(
     """
     if os.nice(0) > 0:  # others, who wait for the same server, go first
         frontier.complete_batch = GENTLE_BATCH
+    if spider.hooks.joined:
+        await spider.hooks.joined(frontier)
     seeds = [seed.url for seed in spider.known_seeds] if config.trusts_seeds else []
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:

@@ -132,6 +132,18 @@ async def note_fingerprinter(frontier: Frontier, name: str) -> None:
         await frontier.home.command("HINCRBY", "control", "born", 1)  # others open it again
 
 
+async def kept_format(frontier: Frontier, wanted: str, *, before: str) -> str:
+    """What rows of a job without a spider say of pages: what it has, else `wanted`, from now on.
+    `before`: of a job that has handled pages and does not say, as earlier releases had no other."""
+    state, found = await frontier.home.command("HMGET", "control", "state", "says")
+    if found is None and state is not None:  # else it was purged: leave nothing of it
+        stats = await frontier.stats()
+        chosen = before if stats.done or stats.items or stats.stored else wanted
+        await frontier.home.command("HSETNX", "control", "says", chosen)
+        found = await frontier.home.command("HGET", "control", "says")
+    return wanted if found is None else str(found.decode("utf-8", "replace"))
+
+
 async def new_job(
     server: Server,
     job: str,

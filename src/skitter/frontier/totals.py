@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 #: Fields of `control` that are not numbers.
-WORDS = frozenset(("spider", "state")) | {
+WORDS = frozenset(("says", "spider", "state")) | {
     option.field
     for option in JOB_OPTIONS
     if option.type is str or get_origin(option.type) is Literal
@@ -40,7 +40,7 @@ _CHOICES = frozenset(option.field for option in JOB_OPTIONS if get_origin(option
 FACTS = frozenset(
     (
         *("state", "born", "lifo", "shards", "workers", "fleet"),
-        *("adopted", "released", "spider"),
+        *("adopted", "released", "says", "spider"),
         *("depths", "clock", "shift", "spare", "bloom_blocks", "bloom_hashes"),
     )
 )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from skitter.errors import BadOption, shorten
+from skitter.errors import BadOption, JobMismatch, JobNewer, shorten
 from skitter.fetch.html.markup import parse_html
+from skitter.frontier.jobs import kept_format
 from skitter.settings import Limits, Politeness
 from skitter.spider.items import Rejected
 from skitter.spider.named_files import File
 from skitter.spider.page.reading import library
+from skitter.spider.page.selectors import LibraryMissing
 from skitter.spider.scope import ENDINGS, Scope, is_file
 from skitter.spider.source import describe
 from skitter.spider.spider import Spider
@@ -21,6 +24,7 @@ from skitter.spider.spider import Spider
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from skitter.frontier.frontier import Frontier
     from skitter.model import Request
     from skitter.spider.items import Item
     from skitter.spider.page import Handler, Page
@@ -29,8 +33,8 @@ if TYPE_CHECKING:
 class Format(StrEnum):
     """What a row says of a page."""
 
-    RAW_TEXT = "raw-text"  # all of its text, in one line
     TEXT = "text"
+    RAW_TEXT = "raw-text"  # all of its text, in one line
     MARKDOWN = "markdown"
     HTML = "html"
     DATA = "data"
@@ -77,6 +81,28 @@ class Wanted:
         return [url for url in dict.fromkeys(urls) if is_file(url) and self._ends.match(url)]
 
 
+@dataclass(slots=True)
+class _Said:
+    """What rows say of pages. A job keeps it, so that its rows do not mean different things."""
+
+    asked: Format | None
+    format: Format
+
+    async def keep(self, frontier: Frontier) -> str:
+        """Take the job's own. Returns what to tell its user, if that is not the usual one."""
+        wanted = self.asked or Format.TEXT
+        kept = await kept_format(frontier, wanted, before=Format.RAW_TEXT)
+        if kept not in [*Format]:
+            raise JobNewer(frontier.job, f"its rows say {shorten(kept)!r} of pages")
+        self.format = Format(kept)
+        if self.format is wanted:
+            return ""
+        if self.asked:
+            hint = "leave --format out, name another --job, start over with --fresh"
+            raise JobMismatch(frontier.job, "format", stored=kept, asked=self.asked, hint=hint)
+        return f"{frontier.job} keeps --format {kept}, as it began: --fresh starts over with text."
+
+
 def default_spider(  # noqa: PLR0913 - by keyword
     name: str,
     seeds: Iterable[str],
@@ -85,13 +111,14 @@ def default_spider(  # noqa: PLR0913 - by keyword
     politeness: Politeness | None = None,
     limits: Limits | None = None,
     sitemap: bool = False,
-    format: Format = Format.RAW_TEXT,
+    format: Format | None = None,
     files: Iterable[str] = (),
 ) -> Spider:
     """Follows every link in scope, by default to pages only; `limits.max_depth=0` fetches only the
-    seeds."""
-    if format.is_extra:
-        library()  # say at once that it is missing
+    seeds. `format`: None: that of the job; of a new one, the main text."""
+    said = _Said(format, format or Format.TEXT)
+    if said.format.is_extra:
+        _check_library()
     spider = Spider(
         name,
         list(seeds),
@@ -101,8 +128,17 @@ def default_spider(  # noqa: PLR0913 - by keyword
         item_per_page=True,
         sitemap=sitemap,
     )
-    spider.page(_handler_of(format, Wanted(files) if files else None))
+    spider.page(_handler_of(said, Wanted(files) if files else None))
+    spider.hooks.joined = said.keep
     return spider
+
+
+def _check_library() -> None:
+    """Say at once that it is missing."""
+    try:
+        library()
+    except LibraryMissing as missing:
+        raise LibraryMissing(f"{missing}; --format raw-text needs none") from None
 
 
 def crawl(
@@ -110,18 +146,21 @@ def crawl(
     urls: list[str],
     sitemap: bool = False,
     files: str = "",
-    format: str = Format.RAW_TEXT,
+    format: str = "",
 ) -> Spider:
     """The spider of `skitter crawl`; each of its processes creates it from these arguments.
-    `files`: kinds of files to download, with commas."""
+    `files`: kinds of files to download, with commas. `format`: empty: that of the job."""
+    if format and format not in [*Format]:
+        raise BadOption("format", shorten(format), f"one of {', '.join(Format)}")
     kinds = [kind for kind in files.split(",") if kind]
-    return default_spider(name, urls, sitemap=sitemap, format=Format(format), files=kinds)
+    known = Format(format) if format else None
+    return default_spider(name, urls, sitemap=sitemap, format=known, files=kinds)
 
 
-def _handler_of(format: Format, wanted: Wanted | None = None) -> Handler:
+def _handler_of(said: _Said, wanted: Wanted | None = None) -> Handler:
     def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
         links = page.links(frames=True) if page.is_html else []
-        row = _describe(page, format, links)
+        row = _describe(page, said.format, links)
         files = wanted.on(page) if wanted else []
         if wanted and isinstance(row, dict):
             row["files"] = [File(url) for url in files]
@@ -134,7 +173,7 @@ def _handler_of(format: Format, wanted: Wanted | None = None) -> Handler:
 
 
 #: The default handler.
-describe_page: Final = _handler_of(Format.RAW_TEXT)
+describe_page: Final = _handler_of(_Said(None, Format.TEXT))
 
 
 def _describe(page: Page, format: Format, links: list[str]) -> Item | Rejected:

@@ -14,6 +14,7 @@ from skitter.model import Request
 from skitter.urls import identify
 
 if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
     from skitter.spider.items import Item
     from skitter.spider.page import Page
 
@@ -35,6 +36,8 @@ class Hooks:
     #: Makes one item of what becomes of a page, for the caller who asked for it: from the request,
     #: its items, and why there are none.
     answer: Answer | None = None
+    #: Takes from the job what it keeps, before pages are handled. Returns what to tell the user.
+    joined: Callable[[Frontier], Awaitable[str]] | None = None
 
 
 async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:

@@ -4,8 +4,8 @@ For some of what HTML allows, the parser's time is quadratic. Measured on lexbor
 loop stands still: 100,000 nested <div>, 500 KB, 30 s; 200 KB of attributes on one element, 1.5 s;
 50 KB of unclosed <p><font color=...>, 3 million elements and a gigabyte; 98 KB of <b> with 100
 attributes each, then <p>x, which repeats them all, 4 GB. HTML has too many such cases to list, so a
-page is *plain* if it is certain to be cheap, as nearly all are; any other is tried first in another
-process, which may die in the attempt.
+page is *plain* if it is certain to be cheap, as most are; any other is tried first in another
+process, which may die in the attempt. What a page says is found there at once.
 
 Certain means: it is small; or it has few tags, all of which can be read in one way only, with few
 attributes, and little formatting that the parser might repeat in whatever follows. The names of
@@ -17,6 +17,7 @@ names of attributes and elements are in a table of 128 lists.
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import select
@@ -29,12 +30,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import selectolax
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
-from skitter.fetch.html.parser import HEADER, REFUSED, TAKEN, TIME_IS_UP, TRIALS
+from skitter.fetch.html.parser import HEADER, REFUSED, SIZE, TAKEN, TIME_IS_UP, TRIALS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -171,12 +172,19 @@ _LIBRARY: Final = Path(selectolax.__file__).parents[1]
 
 def can_be_parsed(text: str) -> bool:
     """Whether parsing takes at most a second and some memory. Blocks that long."""
-    return _helper().can("parse", text.encode(errors="replace"))
+    return _helper().ask("parse", text) is not None
 
 
-def can_be_read(text: str, what: str) -> bool:
-    """Whether a function of content.py stays within the same limits."""
-    return _helper().can(what, text.encode(errors="replace"))
+class TooMuch(Exception):
+    """To read a page takes more than the limits of the helper."""
+
+
+def read_apart(what: str, text: str, base: str) -> Any:
+    """What a function of content.py finds, as JSON has it. Raises TooMuch if that takes more than a
+    second or some memory. Blocks that long."""
+    if (found := _helper().ask(what, text, base)) is None:
+        raise TooMuch
+    return json.loads(found)
 
 
 def thread() -> ThreadPoolExecutor:
@@ -199,14 +207,16 @@ class _Helper:
     _turn: Lock = field(default_factory=Lock)
     _process: subprocess.Popen[bytes] | None = None
 
-    def can(self, what: str, text: bytes) -> bool:
-        asked = HEADER.pack(len(text), TRIALS.index(what)) + text
+    def ask(self, what: str, text: str, base: str = "") -> bytes | None:
+        """What it found; None: the page takes too much."""
+        page, at = text.encode(errors="replace"), base.encode(errors="replace")
+        asked = HEADER.pack(len(page), len(at), TRIALS.index(what)) + page + at
         with self._turn:
             # The helper may have been killed while idle; then a new one is asked.
-            answer = self._ask(asked) or self._ask(asked)
-        return answer == TAKEN
+            answer = self._ask(what, asked) or self._ask(what, asked)
+        return answer[1:] if answer.startswith(TAKEN) else None
 
-    def _ask(self, asked: bytes) -> bytes:
+    def _ask(self, what: str, asked: bytes) -> bytes:
         """The helper's answer; empty: none."""
         process = self._process = self._process or _start()
         assert process.stdin is not None
@@ -214,14 +224,15 @@ class _Helper:
         try:
             until = time.monotonic() + LONGEST_S
             is_sent = _send(process.stdin, asked, until)
-            is_answered = is_sent and _is_ready(process.stdout, select.POLLIN, until)
-            answer = process.stdout.read(1) if is_answered else b""
+            answer = _receive(process.stdout, 1, until) if is_sent else b""
+            if answer == TAKEN and what != "parse":
+                answer = _found(process.stdout, until)
         except BrokenPipeError:
             answer = b""
         except BaseException:  # the next page must not get the answer to this one
             self.end()
             raise
-        if answer != TAKEN and self.end() == -TIME_IS_UP:
+        if not answer.startswith(TAKEN) and self.end() == -TIME_IS_UP:
             return REFUSED
         return answer
 
@@ -267,6 +278,24 @@ def _send(pipe: IO[bytes], data: bytes, until: float) -> bool:
     while rest and _is_ready(pipe, select.POLLOUT, until):
         rest = rest[pipe.write(rest) :]
     return not rest
+
+
+def _found(pipe: IO[bytes], until: float) -> bytes:
+    """Empty if the helper died before it had said all."""
+    size = _receive(pipe, SIZE.size, until)
+    if len(size) < SIZE.size:
+        return b""
+    found = _receive(pipe, SIZE.unpack(size)[0], until)
+    return TAKEN + found if len(found) == SIZE.unpack(size)[0] else b""
+
+
+def _receive(pipe: IO[bytes], size: int, until: float) -> bytes:
+    """Less if it ends before, or does not come in time."""
+    parts: list[bytes] = []
+    while size and _is_ready(pipe, select.POLLIN, until) and (part := pipe.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def _is_ready(pipe: IO[bytes], for_what: int, until: float) -> bool:

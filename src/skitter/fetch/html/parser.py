@@ -1,11 +1,13 @@
 """The program that tries to parse pages: see markup.py. It imports nothing of Skitter.
 
-Input: the size of a page and what to try, then the page in UTF-8. Output for each: one byte. A page
+Input: the sizes of a page and of its base URL, and what to do, then both in UTF-8. Output for each:
+one byte; if it was a function of content.py, the size of what that found, and this as JSON. A page
 that takes too much memory is its last; one that takes too much time ends it, without an answer.
 """
 
 from __future__ import annotations
 
+import json
 import resource
 import signal
 import struct
@@ -13,8 +15,9 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-HEADER: Final = struct.Struct("<QB")
-#: What to try: to parse the page, or a function of content.py.
+HEADER: Final = struct.Struct("<QQB")
+SIZE: Final = struct.Struct("<Q")
+#: What to do: to try to parse the page, or a function of content.py.
 TRIALS: Final = (
     "parse",
     "main_text",
@@ -35,27 +38,30 @@ MEMORY_BYTES: Final = 128 * 2**20
 def serve(pages: BinaryIO, answers: BinaryIO) -> None:
     """Serve until the input ends, as it does when the calling process ends."""
     while len(header := pages.read(HEADER.size)) == HEADER.size:
-        size, what = HEADER.unpack(header)
-        page = pages.read(size)
-        if len(page) < size:
+        size, base_size, what = HEADER.unpack(header)
+        page, base = pages.read(size), pages.read(base_size)
+        if len(page) < size or len(base) < base_size:
             return
-        is_cheap = _is_cheap(TRIALS[what], page)
-        answers.write(TAKEN if is_cheap else REFUSED)
+        answer = _answer(TRIALS[what], page, base)
+        answers.write(answer)
         answers.flush()
-        if not is_cheap:
+        if answer == REFUSED:
             return  # who knows in what state it is
 
 
-def _is_cheap(what: str, page: bytes) -> bool:
+def _answer(what: str, page: bytes, base: bytes) -> bytes:
     _limit_memory()
     signal.setitimer(signal.ITIMER_PROF, CPU_S)
     try:
-        _parse(page) if what == "parse" else _read(what, page)
+        if what == "parse":
+            _parse(page)
+            return TAKEN
+        found = _read(what, page, base)
+        return TAKEN + SIZE.pack(len(found)) + found
     except Exception:  # of either library, MemoryError among them
-        return False
+        return REFUSED
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return True
 
 
 def _parse(page: bytes) -> None:
@@ -64,10 +70,10 @@ def _parse(page: bytes) -> None:
     LexborHTMLParser(page, options=int(LexborDocumentOptions.WO_EVENTS))
 
 
-def _read(what: str, page: bytes) -> None:
+def _read(what: str, page: bytes, base: bytes) -> bytes:
     import content  # type: ignore[import-not-found]  # beside this file
 
-    getattr(content, what)(page.decode(), "https://example.com/")
+    return json.dumps(getattr(content, what)(page.decode(), base.decode()), default=vars).encode()
 
 
 def _limit_memory() -> None:

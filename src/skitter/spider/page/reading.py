@@ -1,7 +1,6 @@
 """Readable: what a document says, for handlers: its main part, its tables and its data.
 
-By a library that is an extra (fetch/html/content.py). Documents that are not certain to be cheap
-are tried by the helper first, as for parsing.
+By fetch/html/content.py; of documents that are not certain to be cheap, in the helper.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skitter.extras import install
-from skitter.fetch.html.markup import can_be_read, is_cheap
+from skitter.fetch.html.markup import TooMuch, is_cheap, read_apart
 from skitter.spider.page.document import Document
 from skitter.spider.page.selectors import LibraryMissing, TooComplex
 
@@ -79,8 +78,15 @@ class Readable(Document):
 
     def _read(self, what: str) -> Any:
         if what not in self._found:
-            read = getattr(library(), what)
-            if not is_cheap(self.text) and not can_be_read(self.text, what):
-                raise TooComplex(self, "its content takes too much time or memory to find")
-            self._found[what] = read(self.text, self.base)
+            self._found[what] = self._read_now(what)
         return self._found[what]
+
+    def _read_now(self, what: str) -> Any:
+        content = library()
+        if is_cheap(self.text):
+            return getattr(content, what)(self.text, self.base)
+        try:
+            found = read_apart(what, self.text, self.base)
+        except TooMuch:
+            raise TooComplex(self, "its content takes too much time or memory to find") from None
+        return content.Data(**found) if what == "read_data" else found

@@ -59,7 +59,7 @@ def fetch(
     handler: Handler = None,
     body: Annotated[bool, Option("--body", help="Print only the body, byte for byte.")] = False,
     markdown: Annotated[
-        bool, Option("--markdown", help="Print only its main part, as Markdown; skitter[content].")
+        bool, Option("--markdown", help="Print only its main part, as Markdown.")
     ] = False,
     headers: Annotated[bool, Option("--headers", help="Show all response headers.")] = False,
     render: Annotated[
