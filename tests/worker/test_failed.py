@@ -12,8 +12,14 @@ from skitter.engine.assembly import open_worker
 from skitter.engine.parts import WorkerOptions
 from skitter.fetch.http.fetcher import StaticFetcher
 from skitter.frontier.dead import dead_letters
-from skitter.frontier.records.failed import failed_pages, find_failed, retry
-from skitter.frontier.records.health import keep_thresholds
+from skitter.frontier.records.failed import (
+    FailedPage,
+    FailedPages,
+    failed_pages,
+    find_failed,
+    retry,
+)
+from skitter.frontier.records.health import Observed, column, keep_thresholds, observe
 from skitter.model import Request, Response
 from skitter.settings import ArchiveOptions, FetchOptions, QualityOptions, WorkerConfig
 from skitter.spider import Spider
@@ -106,6 +112,26 @@ async def test_examples_of_what_got_worse_are_kept_though_their_pages_are_done(f
     assert len(kept) == 6
     assert all(("/none/" in one.url) == one.reason.endswith("no item") for one in kept)
     assert (await frontier.stats()).dead == 0
+
+
+async def test_an_example_of_what_is_counted_after_something_else_got_worse_is_kept(
+    frontier, clock
+):
+    """A page may end between the two halves of a heartbeat, while an older finding stands."""
+    await keep_thresholds(frontier, QualityOptions(min_pages=50))
+    for columns in ({column("price", "number"): 60}, {}):
+        await observe(frontier, [Observed("page", 60, 60, 0, columns)])
+        clock.advance(60)
+    about = {"url": SITE, "at": 1.0, "status": 200, "headers": [], "body": b""}
+    pages = FailedPages(most=3, max_mb=1)
+    pages.recent.append(("page", [], lambda why: FailedPage(fingerprint="1", reason=why, **about)))
+
+    await pages.send(frontier)
+    assert await failed_pages(frontier) == []
+    await observe(frontier, [Observed("page", 60, 0, 0, {})])
+    await pages.send(frontier)
+
+    assert [one.reason for one in await failed_pages(frontier)] == ["quality of page: no item"]
 
 
 async def test_the_trees_of_pages_that_are_done_are_let_go(frontier):

@@ -78,15 +78,20 @@ class FailedPages:
                     return
 
     async def _add_examples(self, frontier: Frontier) -> None:
-        """Of what got worse, if anything did."""
+        """Of what got worse, if anything did. The others stay: what they show may only be counted
+        by the next time."""
         worse = await find_worse(frontier) if self.recent else []
-        for finding in worse:
-            for handler, items, make in self.recent:
-                is_one = handler == finding.handler and finding.is_shown_by(items)
-                if is_one and self.wants(finding.kind):
-                    self.add(make(finding.kind))
-        if worse:
-            self.recent.clear()
+        for one in [*self.recent] if worse else ():
+            handler, items, make = one
+            kinds = [
+                finding.kind
+                for finding in worse
+                if handler == finding.handler and finding.is_shown_by(items)
+            ]
+            for kind in filter(self.wants, kinds):
+                self.add(make(kind))
+            if kinds:
+                self.recent.remove(one)
 
 
 async def failed_pages(frontier: Frontier) -> list[FailedPage]:
