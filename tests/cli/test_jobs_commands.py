@@ -158,7 +158,9 @@ def test_a_preview_of_limits_says_what_they_would_do_and_changes_nothing(skitter
     assert {one["option"]: one["urls"] for one in effects} == {"exclude": 1, "also_hosts": 0}
     slower = skitter("set", job, "--delay", "3", "--preview").out
     assert "2 known URLs would take at least 6 s, as a.test has 2 of them; now, at least" in slower
-    assert "No known URL is affected." in skitter("set", job, "--in-flight", "3", "--preview").out
+    crowded = skitter("set", job, "--in-flight", "3", "--preview").out
+    assert "max_in_flight: 1 -> 3" in crowded
+    assert "no page was fetched lately, so nobody knows how long hosts take to answer" in crowded
     assert skitter("set", job, "--json").json["limits"]["exclude"] is None
     assert skitter("set", "unknown", "--max-pages", "1", "--preview").exit_code == 2
 

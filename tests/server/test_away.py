@@ -66,7 +66,8 @@ async def test_a_stopped_redis_is_told_at_once_whatever_the_reader_waits_for(
     async with listening(web, job) as told:
         await first(told, "overview")
         send(signal.SIGSTOP)
-        assert private.url in (await first(told, "away")).data["detail"]
+        away = (await first(told, "away")).data["detail"]
+        assert away == "Redis does not answer: the log of `skitter serve` says more."
         send(signal.SIGCONT)
         await first(told, "back")
 
@@ -96,7 +97,8 @@ async def test_calls_under_way_and_later_ones_hear_that_redis_is_away(
     for answer in (under_way, later):
         assert answer.status_code == 503
         assert answer.headers["retry-after"] == "2"
-        assert answer.json()["detail"] == site.presence.away
+        says = answer.json()["detail"]
+        assert says == "Redis does not answer: the log of `skitter serve` says more."
     assert took_s < presence.LATE_S  # it is known, and not tried again
 
 

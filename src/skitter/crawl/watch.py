@@ -7,7 +7,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -46,6 +46,9 @@ from skitter.frontier.workers import (
 )
 from skitter.model import State, Stats
 from skitter.observe.metrics import ARCHIVED
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Rates are averages: a polite crawl fetches a page only now and then.
 WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
@@ -117,11 +120,16 @@ class Watcher(msgspec.Struct):
 
     server: Server
     log_lines: int = 0  # how many to include in each overview
+    names_folders: bool = True  # of an embedded server; not to those who only have a token
     find_bad: FindBad = _configured_quality
     #: False: delay the slow queries, because workers have only just started to report.
     closely_at_once: bool = True
     _known: dict[str, _Known] = msgspec.field(default_factory=dict)
     _uses: Uses = msgspec.field(default_factory=lambda: Uses())
+
+    @property
+    def _folder(self) -> Path | None:
+        return self.server.directory if self.names_folders else None
 
     async def look(self, job: str) -> Overview:
         return await self.look_at(await open_job(self.server, job))
@@ -147,7 +155,8 @@ class Watcher(msgspec.Struct):
             known.closely_at = now
             known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
             known.spent = await read_counts(frontier)
-            known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
+            known.notes = await find_warnings(frontier, stats, self._folder)
+            known.notes += await self.find_bad(frontier)
             known.nodes = await inspect(frontier.server)
             known.spider = await spider_of(frontier) if frontier.layout.fingerprinter else ""
             known.unhandled = [*await unhandled(frontier)] if stats.unhandled else []
@@ -177,7 +186,7 @@ class Watcher(msgspec.Struct):
             life=life,
             remaining=left,
             notes=known.notes,
-            troubles=find_troubles(sight, frontier.server.directory),
+            troubles=find_troubles(sight, self._folder),
             pages_per_s=pages_per_s,
             items_per_s=items_per_s,
             found_per_s=known.rates.found_per_s,

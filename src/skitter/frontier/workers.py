@@ -50,10 +50,15 @@ async def log_lines(
 ) -> None:
     """Write several lines, each of level, text, URL and, if it is not now, the server's time."""
     each = [
-        (level, worker, cut(text), cut(url), f"{1000 * at[0]:.0f}" if at else "")
+        # The job's log is read by those who may not know where the server is.
+        (level, worker, cut(text.replace(frontier.server.where, "the server")), cut(url), _ms(*at))
         for level, text, url, *at in lines
     ]
     await frontier.home.log(each, keep=EVENTS_KEPT)
+
+
+def _ms(at_s: float | None = None) -> str:
+    return "" if at_s is None else f"{1000 * at_s:.0f}"
 
 
 async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:

@@ -204,6 +204,8 @@ async def actions(call: Call, query: Which) -> Rows[Action]:
     """Who changed the job, when and how, newest first."""
     job, server = call.path("job"), call.site.server
     rows = await read_actions(server, job, before=query.after, limit=query.limit)
+    if not call.token.is_operators:  # user@host of the command line
+        rows = [msgspec.structs.replace(row, who=row.who.partition("@")[0]) for row in rows]
     return Rows(rows=rows, next=rows[-1].id if len(rows) == query.limit else None)
 
 

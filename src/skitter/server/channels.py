@@ -18,6 +18,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.metrics import History, read_history
 from skitter.frontier.workers import LOG_PAGE, Event, read_log
+from skitter.server.problems import public
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -114,9 +115,9 @@ class Channel:
                 events = await self.presence.through(self._look())
             except SkitterError as error:
                 if not error.retryable:
-                    self._broadcast(message("gone", {"job": self.job, "detail": str(error)}))
+                    self._broadcast(message("gone", {"job": self.job, "detail": public(error)}))
                     return self._close()
-                events = self._went_away(str(error))
+                events = self._went_away(public(error))
             else:
                 if self.away:
                     self.away, events = b"", message("back", {}) + events

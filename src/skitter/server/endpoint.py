@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from skitter.errors import SkitterError
+from skitter.errors import InfrastructureError, SkitterError
 from skitter.server import protocol
 from skitter.server.call import (
     Call,
@@ -60,6 +60,8 @@ class Endpoint:
         try:
             return await self._answer(request)
         except (SkitterError, Refusal) as error:
+            if isinstance(error, InfrastructureError) and not self.site.presence.away:
+                log.warning("%s %s: %s", self.route.method, self.route.path, error)
             return refuse(error)
         except ClientDisconnect:
             return None

@@ -60,6 +60,31 @@ class Refusal(Exception):
         self.retry_after_s = retry_after_s
 
 
+#: What those who ask over HTTP hear of the machines behind: addresses, folders and reasons are in
+#: the log of `skitter serve`.
+AWAY: tuple[tuple[type[errors.SkitterError], str], ...] = (
+    (errors.DiskFull, "the disk of Redis is full"),
+    (errors.ServerUnreachable, "Redis does not answer"),
+    (errors.ServerStopped, "Redis was stopped"),
+    (errors.ServerRefused, "Redis refuses this server's login, or a command"),
+    (errors.NoRoomForFiles, "files cannot be written"),
+)
+
+
+def public(error: errors.SkitterError) -> str:
+    """The text of an error, without the names of other jobs, addresses and folders."""
+    if isinstance(error, errors.JobMissing):
+        return str(errors.JobMissing(error.job, []))
+    if isinstance(error, errors.ServerFull):
+        full = errors.ServerFull("Redis")
+        full.added = error.added
+        return str(full)
+    if isinstance(error, errors.JobDamaged) or not isinstance(error, errors.InfrastructureError):
+        return str(error)
+    says = next((says for kind, says in AWAY if isinstance(error, kind)), "something is missing")
+    return f"{says}: the log of `skitter serve` says more."
+
+
 def problem_of(error: Exception) -> Problem:
     """What the client sees of an error."""
     if isinstance(error, Refusal):
@@ -76,10 +101,8 @@ def problem_of(error: Exception) -> Problem:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         title = (type(error).__doc__ or "").partition("\n")[0]
         name = type(error).__name__
-        if isinstance(error, errors.JobMissing):
-            error = errors.JobMissing(error.job, [])  # the other jobs may be others'
         return Problem(
-            type=_type(name), title=title, status=status, detail=str(error), field=_field(error)
+            type=_type(name), title=title, status=status, detail=public(error), field=_field(error)
         )
     return Problem(
         type=_type("InternalError"),

@@ -35,7 +35,7 @@ class Site:
     answers: Answers = field(init=False)
 
     def __post_init__(self) -> None:
-        self.watcher = Watcher(self.server)
+        self.watcher = Watcher(self.server, names_folders=False)
         self.presence = Presence(self.server)
         self.events = Hub(self.watcher, self.presence)
         self.pushes = Pushes(self.server, self.presence)

@@ -37,6 +37,7 @@ from skitter.frontier.workers import log_lost_machines
 from skitter.model import Request
 from skitter.observe.report import some
 from skitter.redact import redact_text
+from skitter.server.problems import public
 from skitter.sinks.receiver import signature
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Sender:
     _told_away: set[str] = field(default_factory=set)  # ids of webhooks
 
     def __post_init__(self) -> None:
-        self._watcher = Watcher(self.server)
+        self._watcher = Watcher(self.server, names_folders=False)
 
     async def run(self) -> None:
         """Run forever, even while the frontier's server is away."""
@@ -140,7 +141,7 @@ class Sender:
                 await self.look_at_all()
                 self._away_since, self._told_away = None, set()
             except SkitterError as error:
-                await self.tell_away(str(error), time.monotonic())
+                await self.tell_away(public(error), time.monotonic())
             await asyncio.sleep(EVERY_S)
 
     async def tell_away(self, why: str, now: float) -> None:

@@ -303,7 +303,9 @@ def _stuck(sight: Sight) -> Trouble | None:
     )
 
 
-async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
+async def find_warnings(
+    frontier: Frontier, stats: Stats, directory: Path | None = None
+) -> list[str]:
     """What holds up the workers or the job, without duplicates."""
     said = {
         f"{worker.kind}: {worker.note}" for worker in await live_workers(frontier) if worker.note
@@ -311,7 +313,7 @@ async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
     beats, now = await heartbeats(frontier), await frontier.server_time()
     server = frontier.server
     nodes = await inspect(server)
-    about = [loader_note(stats, beats, now, nodes), *server_notes(nodes, server.directory)]
+    about = [loader_note(stats, beats, now, nodes), *server_notes(nodes, directory)]
     about.append(day_note(frontier, stats))
     about.append(newer_note(newer_options(await read_control(frontier.home))))
     return [*sorted(said), *filter(None, about), *await bloom_warnings(frontier)]

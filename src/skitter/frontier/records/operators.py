@@ -63,6 +63,11 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     def may_see(self, job: str) -> bool:
         return not self.jobs or any(fnmatchcase(job, one) for one in self.jobs)
 
+    @property
+    def is_operators(self) -> bool:
+        """Whether it may do everything, and so may know of the machines behind."""
+        return "operate" in self.granted and not self.jobs
+
     def covers(self, pattern: str) -> bool:
         """Whether it may see all jobs that match a pattern."""
         is_name = not set(pattern) & set("*?[")

@@ -8,6 +8,7 @@ import msgspec
 
 from skitter.errors import BadURL
 from skitter.frontier.feed import KEPT, ExcludedLink, newest_refusals
+from skitter.frontier.records.metrics import read_table
 from skitter.frontier.sites.hosts import LOOK_AT, Survey, survey_hosts
 from skitter.frontier.sites.snapshots import host_facts, request_facts
 from skitter.frontier.transport.shard import scan_names
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 #: Options that decide how long a host's queue takes.
-DELAYS = ("delay_s", "latency_factor", "max_delay_s")
+DELAYS = ("delay_s", "latency_factor", "max_delay_s", "max_in_flight")
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +64,13 @@ async def _slower(frontier: Frontier, options: JobOptions) -> list[Effect]:
     old, new = frontier.options.politeness, options.politeness
     if all(getattr(old, name) == getattr(new, name) for name in DELAYS):
         return []
-    stats = await frontier.stats()
-    was, becomes = await survey_hosts(frontier), await survey_hosts(frontier, options)
+    stats, answers = await frontier.stats(), await _answers(frontier)
+    was = await survey_hosts(frontier, None, answers)
+    becomes = await survey_hosts(frontier, options, answers)
     [name, *_] = [delay for delay in DELAYS if getattr(old, delay) != getattr(new, delay)]
     says = f"known URLs would take {_least(becomes)}; now, {_least(was)}"
+    if name == "max_in_flight" and not answers:
+        says += "; no page was fetched lately, so nobody knows how long hosts take to answer"
     return [
         Effect(
             option=name,
@@ -79,11 +83,22 @@ async def _slower(frontier: Frontier, options: JobOptions) -> list[Effect]:
     ]
 
 
+async def _answers(frontier: Frontier) -> dict[str, float]:
+    """How long hosts took in the last hour. Of those that are not in the table: the mean."""
+    rows = [row for row in await read_table(frontier, "host") if row.ok + row.failed]
+    if not rows:
+        return {}
+    took = {row.name: row.ms / 1000 / (row.ok + row.failed) for row in rows}
+    asked = sum(row.ok + row.failed for row in rows)
+    return took | {"": sum(row.ms for row in rows) / 1000 / asked}
+
+
 def _least(survey: Survey) -> str:
     bound = survey.bound
     if bound is None:
         return "no time that a delay decides"
-    return f"at least {duration(bound.seconds)}, as {bound.host} has {bound.queued:,} of them"
+    why = f", and {bound.why}" if bound.is_slowed else ""
+    return f"at least {duration(bound.seconds)}, as {bound.host} has {bound.queued:,} of them{why}"
 
 
 async def _over_pages(frontier: Frontier, limit: int | None) -> _Count:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from heapq import nlargest
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -88,6 +90,7 @@ async def _call(frontier: Frontier, clock: str, **given: int | str) -> Turn:
 
 #: A host with a delay this long explains a rate of zero between two of its pages.
 EXPLAINS_S = 2.0
+NO_ANSWERS: Final[Mapping[str, float]] = MappingProxyType({})
 LOOK_AT = 5000  # hosts: more would take too long for an estimate
 
 
@@ -114,27 +117,35 @@ class Survey(NamedTuple):
     oldest_at: float | None = None
 
 
-async def survey_hosts(frontier: Frontier, options: JobOptions | None = None) -> Survey:
+#: How long each host takes for a page, in seconds; "": the rest.
+Answers = Mapping[str, float]
+
+
+async def survey_hosts(
+    frontier: Frontier, options: JobOptions | None = None, answers: Answers = NO_ANSWERS
+) -> Survey:
     """The host whose queue takes longest at its delay, and the request that has waited longest.
 
     Each host has its own pace, so the slowest one decides when a crawl will be done. `options`: as
-    if the job had these.
+    if the job had these. `answers`: what also bounds it, as so many requests are in flight.
     """
     options = options or frontier.options
-    found = [await _survey_shard(frontier, shard, options) for shard in frontier.shards]
+    found = [await _survey_shard(frontier, shard, options, answers) for shard in frontier.shards]
     bounds = [one.bound for one in found if one.bound and one.bound.seconds > 0]
     oldest = [one.oldest_at for one in found if one.oldest_at is not None]
     slowest = max(bounds, key=lambda bound: bound.seconds, default=None)
     return Survey(slowest, min(oldest, default=None))
 
 
-async def _survey_shard(frontier: Frontier, shard: Shard, options: JobOptions) -> Survey:
+async def _survey_shard(
+    frontier: Frontier, shard: Shard, options: JobOptions, answers: Answers
+) -> Survey:
     lifo = frontier.layout.order == "lifo"
     slowest: Bound | None = None
     first, looked = math.inf, 0
     async for names in scan_names(shard, "hosts"):
         for facts in await host_facts(shard, names):
-            bound = bound_of(facts, options)
+            bound = bound_of(facts, options, answers)
             if slowest is None or bound.seconds > slowest.seconds:
                 slowest = bound
             if facts.head is not None:
@@ -152,9 +163,14 @@ async def _arrival_of(shard: Shard, ticket: float) -> float | None:
     return int(marks[0]) / 1000 if marks and marks[0].isdigit() else None
 
 
-def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
-    """How long one host needs for its queue, if only its delay limits it."""
+def bound_of(facts: HostFacts, options: JobOptions, answers: Answers = NO_ANSWERS) -> Bound:
+    """How long one host needs for its queue, if only its delay and its answers limit it."""
     delay = facts.delay(options)
+    at_once = facts.own.get("max_in_flight", options.politeness.max_in_flight)
+    answer_s = answers.get(facts.name, answers.get("", 0.0))
+    if (each_s := answer_s / at_once) > delay.seconds:
+        why = f"it takes {answer_s:.1f} s to answer"
+        return Bound(facts.name, facts.queued, each_s, facts.queued * each_s, why)
     return Bound(facts.name, facts.queued, delay.seconds, facts.queued * delay.seconds, delay.why)
 
 

@@ -132,9 +132,12 @@ async def _source(call: Call, frontier: Frontier) -> Destination | None:
     for source in sources:
         if source.place == held:
             return source
+    says = "go elsewhere than this server reads"
+    if call.token.is_operators:
+        says = f"go to {redact(held)}, but this server reads {sources[0].place}"
     raise Refusal(
         409,
-        f"the items of job {job!r} go to {redact(held)}, but this server reads {sources[0].place}.",
+        f"the items of job {job!r} {says}.",
         hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
     )
 

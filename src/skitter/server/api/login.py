@@ -26,7 +26,7 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[Scope]
     jobs: list[str]  # patterns of the jobs that the token is for; empty: all
     csrf: str  # empty for a bearer token, which needs none
-    server: str
+    server: str  # its address, for those who operate all of its jobs; to others: empty
     version: str
 
 
@@ -68,7 +68,7 @@ def _me(call: Call, caller: Caller) -> Me:
         scopes=caller.token.granted,
         jobs=caller.token.jobs,
         csrf=call.site.keyring.csrf(caller.session) if caller.session else "",
-        server=call.site.server.where,
+        server=call.site.server.where if caller.token.is_operators else "",
         version=RELEASE,
     )
 

@@ -12,7 +12,14 @@ import msgspec
 from skitter.errors import JobMissing, RunMissing
 from skitter.frontier.jobs import list_jobs, open_job
 from skitter.frontier.quotas import check_new_job
-from skitter.frontier.records.agents import Offer, find_offer, list_agents, offers_of, start_run
+from skitter.frontier.records.agents import (
+    Agent,
+    Offer,
+    find_offer,
+    list_agents,
+    offers_of,
+    start_run,
+)
 from skitter.frontier.records.runs import RUN_OPTIONS, Run, Runs, Spec, new_id
 from skitter.frontier.workers import LOG_PAGE, Event, read_log
 from skitter.server.call import Call, EntryId, First, Search
@@ -73,7 +80,7 @@ async def offers(call: Call) -> Offers:
         spiders=[
             offer for offer in offers_of(agents).values() if call.token.may_see(_job_of(offer))
         ],
-        agents=[agent.name for agent in alive],
+        agents=[agent.name for agent in alive if _offers_to(call, agent)],
         settings=[
             Choice(
                 key=option.key,
@@ -182,6 +189,12 @@ def may_see(call: Call, found: Run) -> bool:
     if found.job or not call.token.jobs:
         return call.token.may_see(found.job)
     return bool(found.within) and set(found.within) <= set(call.token.jobs)
+
+
+def _offers_to(call: Call, agent: Agent) -> bool:
+    """An agent for others only is not named."""
+    offers = (_job_of(offer) for offer in agent.offers)
+    return not call.token.jobs or any(map(call.token.may_see, offers))
 
 
 def _job_of(offer: Offer) -> str:

@@ -21,7 +21,7 @@ from skitter.frontier.records.runs import Run, Runs, Spec, new_id
 from skitter.server.api.runs import begin, may_see
 from skitter.server.call import Call
 from skitter.server.endpoint import read_body
-from skitter.server.problems import Refusal
+from skitter.server.problems import Refusal, public
 from skitter.settings.sources import parse_setting
 
 if TYPE_CHECKING:
@@ -181,8 +181,10 @@ async def _answer(call: Call, work: Callable[[Form], Awaitable[dict[str, Any]]])
     try:
         said = {"status": "ok", **await work(await _form(call))}
     except (SkitterError, Refusal) as error:
-        said = {"status": "error", "message": str(error)}
-    return {"node_name": platform.node(), **said}
+        says = public(error) if isinstance(error, SkitterError) else str(error)
+        said = {"status": "error", "message": says}
+    node = platform.node() if call.token.is_operators else "skitter"
+    return {"node_name": node, **said}
 
 
 async def _form(call: Call) -> Form:
