@@ -10,6 +10,7 @@ import ssl
 import stat
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -17,14 +18,16 @@ import pytest
 
 from needs import need
 from serving import address_of, start
+from skitter.cli.dashboard import dashboard
 from skitter.client import Client
-from skitter.embedded import hold
+from skitter.embedded import hold, running
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.metrics import record
 from skitter.frontier.transport.connection import connect
 from skitter.observe.metrics import Batch, Histogram
 from skitter.server.application import is_known_host
 from skitter.server.serving import Address, listen
+from skitter.settings import Settings
 from waiting import PATIENCE_S
 
 
@@ -104,6 +107,17 @@ def test_a_server_is_started_used_and_killed_and_its_charts_are_there_again_over
 
         served.send_signal(signal.SIGINT)
         assert served.wait() == 0
+
+
+def test_ctrl_c_is_over_when_the_dashboard_beside_a_crawl_has_left_the_server(short_dir: Path):
+    """The demo then removes its folder, without which nobody could stop the server any more."""
+    where = Settings(directory=short_dir / "beside")
+
+    with suppress(KeyboardInterrupt), dashboard(where, wanted=True):
+        assert running(where.directory)
+        raise KeyboardInterrupt
+
+    assert running(where.directory) is None
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ def fetching(where: Settings, workers: int | None) -> Iterator[None]:
             yield
         finally:
             process.terminate()
+            process.wait()
 
 
 WithDashboard = Annotated[
@@ -156,6 +157,7 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[str]:
             yield address
         finally:
             process.terminate()
+            process.wait()  # it may be the last to hold the server; Popen does not after Ctrl-C
 
 
 def environment_of(where: Settings) -> dict[str, str]:
