@@ -7,6 +7,8 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,9 +24,10 @@ from starlette.routing import Mount
 from conftest import rude
 from dashboard.conftest import Desk
 from dashboard.seeds import UNSAFE, seed, seed_routes
+from sinks.making import FETCHED_AT, result, write
 from skitter.frontier.control import set_state
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import count
+from skitter.frontier.items import count, set_count
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.records.metrics import record
 from skitter.frontier.records.outputs import claim_sink
@@ -372,6 +375,32 @@ async def test_items_that_cannot_be_read_here_are_not_said_to_be_missing(
         page.get_by_role("alert").get_by_text("Start `skitter serve` where")
     ).to_be_visible()
     await expect(page.locator("main [aria-busy]:visible")).to_have_count(0)
+
+
+async def test_changes_appear_on_their_page_as_they_are_noted(
+    desk: Desk, redis: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "prices.db"
+    monkeypatch.setenv("SKITTER_OUT", str(place))
+    frontier = await create_job(redis, "prices", options=rude())
+    await claim_sink(frontier, str(place))
+
+    async def visit(number: int, price: int) -> None:
+        row = replace(result(1, {"price": price}), fetched_at=FETCHED_AT + number)
+        await asyncio.to_thread(write, place, [row], job="prices")
+        await set_count(frontier, "changes", number)
+
+    for number in range(2):
+        await visit(number, 10 + number)
+    page = await desk.open("#/jobs/prices/items?view=changes")
+    rows = page.locator("tbody tr")
+    await expect(rows).to_have_count(1)
+    await visit(2, 12)
+
+    await expect(rows).to_have_count(2)
+    await expect(rows.first.locator("del")).to_have_text("11")
+    await expect(rows.first.locator("ins")).to_have_text("12")
+    await expect(rows.last.locator("ins")).to_have_text("11")
 
 
 async def test_the_story_of_a_url_is_told(desk: Desk, seeded: Frontier) -> None:

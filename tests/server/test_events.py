@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
+from sinks.making import FETCHED_AT, result, write
+from skitter.frontier.items import set_count
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.records.operators import revoke_token
+from skitter.frontier.records.outputs import claim_sink
 from skitter.frontier.workers import log, read_log
 from skitter.model import Request
-from skitter.server import channels, keyring, protocol
+from skitter.server import channels, keyring, protocol, stored
 from skitter.server.api import events
 from skitter.server.protocol import PatientProtocol
 from skitter.server.site import Site
@@ -184,3 +189,76 @@ async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, 
     assert not site.events.channels
     await asyncio.wait_for(is_lost.wait(), 30)  # with the rest unread
     writer.close()
+
+
+@pytest.fixture
+def feed(job, tmp_path, monkeypatch):
+    """Notes another visit of the page in the output of the job, as a loader does."""
+    place = tmp_path / "books.db"
+    monkeypatch.setenv("SKITTER_OUT", str(place))
+    visits = 0
+
+    async def note(frontier, *items):
+        nonlocal visits
+        visits += 1
+        at = FETCHED_AT + 60 * visits
+        rows = [replace(result(n, item), fetched_at=at) for n, item in enumerate(items)]
+        await asyncio.to_thread(write, str(place), rows, job=job)
+        await claim_sink(frontier, str(place))
+        await set_count(frontier, "changes", noted(place))
+
+    return note
+
+
+def noted(place):
+    with closing(sqlite3.connect(place)) as database:
+        return database.execute("select count(*) from _changes").fetchone()[0]
+
+
+async def changes(told, number):
+    return [(await first(told, "change")).data for _ in range(number)]
+
+
+async def test_each_change_is_told_once_with_its_page_field_and_values(web, frontier, job, feed):
+    await feed(frontier, {"price": 1}, {"price": 1})
+    await feed(frontier, {"price": 2}, {"price": 1})
+    async with listening(web, job) as told, listening(web, job) as other:
+        await first(told, "overview")
+        await first(other, "overview")
+        await feed(frontier, {"price": 3}, {"price": 7})
+        rows = await changes(told, 2)
+        assert await changes(other, 2) == rows
+        await feed(frontier, {"price": 4}, {"price": 7})
+        rows += await changes(told, 1)
+
+    said = [(row["kind"], row["field"], row["old"], row["new"]) for row in rows]
+    assert said == [("changed", "price", *pair) for pair in ((2, 3), (1, 7), (3, 4))]
+    listed = (await web.get(f"/api/jobs/{job}/changes")).json()["rows"]
+    assert [row["seq"] for row in rows] == [row["seq"] for row in listed[-2::-1]]
+    assert {row["url"] for row in rows} == {row["url"] for row in listed}
+
+
+async def test_more_changes_than_fit_one_message_are_told_one_after_the_other_and_cut(
+    web, frontier, job, feed, monkeypatch
+):
+    monkeypatch.setattr(stored, "AT_ONCE", 3)
+    items = [{"text": f"{n} " * 2000} for n in range(8)]
+    await feed(frontier, *items)
+    async with listening(web, job) as told:
+        await first(told, "overview")
+        await feed(frontier, *({"text": one["text"].replace(" ", "\n")} for one in items))
+        rows = await changes(told, 8)
+
+    assert sorted(row["url"][-1] for row in rows) == [*"01234567"]
+    assert all(len(row["diff"]) == stored.FEW_LINES + 1 for row in rows)
+    assert max(len(json.dumps(row)) for row in rows) < 50_000
+
+
+async def test_an_output_that_this_server_does_not_read_ends_no_stream(web, frontier, job):
+    await claim_sink(frontier, "/elsewhere/books.db")
+    async with listening(web, job) as told:
+        await first(told, "overview")
+        await set_count(frontier, "changes", 3)
+        assert (await first(told, "overview")).data["changes"] == 3
+        await set_count(frontier, "changes", 4)
+        assert (await first(told, "overview")).data["changes"] == 4

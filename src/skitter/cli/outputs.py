@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from skitter.sinks.comparison import Change
 
 PAGE = 1000  # entries read at once
+FOLLOW_S = 1.0
 
 CsvSafe = Annotated[
     bool,
@@ -200,20 +201,29 @@ def changes(
         str | None,
         Option("--from", help="The database to read. Default: as for `export`."),
     ] = None,
+    follow: Annotated[
+        bool, Option("--follow", "-f", help="Go on showing changes as they are noted.")
+    ] = False,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show what later visits found: fields that changed, new and gone pages."""
+    """Show what later visits found: fields that changed, new and gone pages.
+
+    With --follow also those that are noted from now on, until Ctrl-C.
+    """
     store = store_of(job, find_server(None, directory).directory)
     database = source or _database_of(job, store)
     begin = time.time() - seconds_of("--since", since) if since else 0.0
     earliest = text_of(datetime.fromtimestamp(begin, UTC))
     show, is_empty = emit_line if as_json else _show_change, True
     read = partial(read_feed, database, job=job, since=earliest, limit=PAGE)
-    while found := uvloop.run(read(after=after)):
-        after, is_empty = found[-1].seq, False
+    while (found := uvloop.run(read(after=after))) or follow:
         for one in found:
             show(one)
+            after, is_empty = one.seq, False
+        if not found:
+            sys.stdout.flush()
+            time.sleep(FOLLOW_S)
     if is_empty and not as_json:
         say(f"{job}: no changes{f' in the last {since}' if since else ''}.")
 

@@ -14,5 +14,6 @@ protocol     HTTP with timeouts against slow clients: uvicorn would wait forever
 route        One row of the table of routes, and the headers of all answers
 serving      Runs the application under uvicorn
 site         State shared by all calls while the server runs
+stored       Where a job's rows are stored, as far as this server reads them; and their changes
 webhooks     Webhooks: signed messages when a crawl is over or in trouble, delivered at least once
 """

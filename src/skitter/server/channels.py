@@ -19,9 +19,11 @@ from skitter.frontier.jobs import open_job
 from skitter.frontier.records.metrics import History, read_history
 from skitter.frontier.workers import LOG_PAGE, Event, read_log
 from skitter.server.problems import public
+from skitter.server.stored import News
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from skitter.crawl.watch import Overview, Watcher
     from skitter.frontier.frontier import Frontier
@@ -47,6 +49,7 @@ class Hub:
 
     watcher: Watcher
     presence: Presence
+    directory: Path | None = None  # of this machine's stores
     channels: dict[str, Channel] = field(default_factory=dict)
 
     @contextmanager
@@ -55,7 +58,8 @@ class Hub:
         of the jobs in the list of all."""
         name = job or "\n".join(only)  # which no job has in its name
         if name not in self.channels:
-            self.channels[name] = Channel(self.watcher, self.presence, job, only)
+            news = News(self.directory)
+            self.channels[name] = Channel(self.watcher, self.presence, job, only, news)
         channel, listener = self.channels[name], Listener()
         channel.listeners.add(listener)
         try:
@@ -92,6 +96,7 @@ class Channel:
     presence: Presence
     job: str
     only: tuple[str, ...] = ()
+    news: News = field(default_factory=News)
     listeners: set[Listener] = field(default_factory=set)
     latest: bytes = b""  # the last overview
     life: int = 0
@@ -155,7 +160,10 @@ class Channel:
         if look.life != self.life:
             self.life = look.life
             self.recent.clear()  # of an earlier job of this name
-        return self._news("overview", look) + await self._read_log(frontier, look.at)
+            self.news = News(self.news.directory)
+        changes = [message("change", one) for one in await self.news.read(frontier, look.changes)]
+        said = self._news("overview", look) + await self._read_log(frontier, look.at)
+        return said + b"".join(changes)
 
     def _news(self, event: str, looks: Overview | list[Overview]) -> bytes:
         """The overview as a message; empty if nothing but the time has changed."""

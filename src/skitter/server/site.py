@@ -37,7 +37,7 @@ class Site:
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.server, names_folders=False)
         self.presence = Presence(self.server)
-        self.events = Hub(self.watcher, self.presence)
+        self.events = Hub(self.watcher, self.presence, self.server.directory)
         self.pushes = Pushes(self.server, self.presence)
         self.answers = Answers(self.server)
 

@@ -58,7 +58,8 @@ class Listen(msgspec.Struct, frozen=True):
 async def events(call: Call, query: Listen) -> Response:
     """Live events, as server-sent events.
 
-    With a job: `overview` once a second while it changes, and `log` for each line of its log.
+    With a job: `overview` once a second while it changes, `log` for each line of its log, and
+    `change` for each change that is noted from now on, as in `/changes`, with long values cut.
     Without one: `jobs`. `away` and `back` are about the Redis server; `gone`: the job was purged;
     `tick`: nothing new (every 5 s, so that silence means that the server hangs).
     `Last-Event-ID` is the id of the last `log` that the client received.

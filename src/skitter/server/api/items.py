@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,18 +16,16 @@ from skitter.frontier.items import RejectedItem, item_page, read_rejected
 from skitter.frontier.records.exposition import CONTENT_TYPE, exposition, presence
 from skitter.frontier.records.health import read_quality, thresholds
 from skitter.frontier.records.metrics import History, TableRow, read_table
-from skitter.frontier.records.outputs import find_sink
 from skitter.frontier.workers import LOG_PAGE, Event, last_log, read_log
 from skitter.observe.logs import loudness
 from skitter.observe.metrics import COUNTERS, TIMINGS, WEEK_S
 from skitter.observe.quality import Finding, judge, lines_of
-from skitter.redact import redact, redact_text, redact_tree
+from skitter.redact import redact_text, redact_tree
 from skitter.server.call import Call, EntryId, First, Page, Query
 from skitter.server.channels import Chart
 from skitter.server.problems import Refusal
 from skitter.server.route import Rows
-from skitter.settings import resolve
-from skitter.sinks.comparison import Change, is_text, unified
+from skitter.server.stored import LAST, ShownChange, shown, source_of
 from skitter.sinks.destination import Destination
 from skitter.sinks.export import Format, open_export, read_feed, read_page
 from skitter.sinks.registry import is_database
@@ -37,10 +33,8 @@ from skitter.sinks.rows import row_of
 
 LOOK_AT = 5000
 PART = 500
-LAST = 2**63 - 1  # no number of a change is larger
 PLACE = re.compile(r"(\d{1,5}/\d{1,15}-\d{1,15})?")
 MEDIA = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
-OF_CELERY = "SKITTER_OUTPUT_"  # the outputs of Celery's workers
 Item = dict[str, Any]  # _id, _url, _fetched_at and its own fields
 Lines = list[tuple[str, bytes]]
 
@@ -117,29 +111,8 @@ async def _page(frontier: Frontier, source: Destination | None, after: str, limi
 
 
 async def _source(call: Call, frontier: Frontier) -> Destination | None:
-    """Where to read a job's items from; None: they are in the frontier.
-
-    The frontier records where items are stored, but anyone who can write to it could name any file:
-    we open only what this server was configured with.
-    """
-    held = await find_sink(frontier)
-    if not held:
-        return None
-    job, directory = frontier.job, call.site.server.directory or Path(".skitter")
-    ours = resolve(job=job).output.to or (f"{job}.db", f"{job}.jsonl")  # of `run` and of `crawl`
-    named = [dsn for name, dsn in os.environ.items() if name.startswith(OF_CELERY) and dsn]
-    sources = [Destination(dsn, job, directory) for dsn in (*ours, *named)]
-    for source in sources:
-        if source.place == held:
-            return source
-    says = "go elsewhere than this server reads"
-    if call.token.is_operators:
-        says = f"go to {redact(held)}, but this server reads {sources[0].place}"
-    raise Refusal(
-        409,
-        f"the items of job {job!r} {says}.",
-        hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
-    )
+    where, is_operators = call.site.server.directory, call.token.is_operators
+    return await source_of(frontier, where, is_operators=is_operators)
 
 
 def _matches(row: Item, line: bytes, query: Items) -> bool:
@@ -218,12 +191,6 @@ async def quality(call: Call) -> Quality:
     return Quality(job=frontier.job, bad=judge(histories, options), rows=rows)
 
 
-class ShownChange(Change, frozen=True, kw_only=True):
-    """An entry of the feed. `diff`: of a long text, what is different, line by line."""
-
-    diff: tuple[str, ...] = ()
-
-
 async def changes(call: Call, query: Page) -> Rows[ShownChange]:
     """What later visits found, newest first: fields that changed, new and gone pages."""
     frontier = await call.frontier()
@@ -235,15 +202,7 @@ async def changes(call: Call, query: Page) -> Rows[ShownChange]:
     before = int(query.after) if query.after else LAST
     found = await read_feed(source.store, job=frontier.job, before=before, limit=query.limit)
     more = str(found[-1].seq) if len(found) == query.limit else None
-    return Rows(rows=[_shown(one) for one in found], next=more)
-
-
-def _shown(change: Change) -> ShownChange:
-    diff = tuple(unified(change.old, change.new)) if is_text(change) else ()
-    said = {name: getattr(change, name) for name in change.__struct_fields__}
-    if diff:  # which says it all
-        said |= {"old": None, "new": None}
-    return ShownChange(**said | {"url": redact_text(change.url)}, diff=diff)
+    return Rows(rows=[shown(one) for one in found], next=more)
 
 
 async def rejected(call: Call, query: First) -> Rows[RejectedItem]:

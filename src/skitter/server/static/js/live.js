@@ -4,7 +4,7 @@
 import { address, get, of } from "./api.js";
 import { store } from "./store.js";
 
-const EVENTS = ["overview", "log", "jobs", "gone", "away", "back", "tick"];
+const EVENTS = ["overview", "log", "change", "jobs", "gone", "away", "back", "tick"];
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 /** The server ends a stream now and then, and the browser reconnects: not worth a banner. */
 const GRACE_MS = 2000;

@@ -124,6 +124,7 @@ function hear(event, data) {
     if (event === "overview") take(asSteered(data));
     else if (event === "jobs") store.set("jobs", data.rows ?? data);
     else if (event === "log") dispatchEvent(new CustomEvent("log", { detail: data }));
+    else if (event === "change") dispatchEvent(new CustomEvent("noted", { detail: data })); // inputs have "change"
 }
 
 /** A job that was purged and made again is another one: its page begins anew. */

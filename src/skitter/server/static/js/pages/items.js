@@ -66,6 +66,14 @@ export class ItemsPage extends Page {
     start() {
         this.#open();
         this.watch(() => this.#none?.isConnected && this.#showNone());
+        addEventListener("noted", ({ detail }) => this.#hear(detail), { signal: this.signal });
+        addEventListener("catch-up", () => this.#view === "changes" && this.#open(), { signal: this.signal });
+    }
+
+    /** A change that was noted just now. */
+    #hear(change) {
+        const isNews = change.seq > (this.#rows[0]?.seq ?? 0);
+        if (this.#view === "changes" && isNews) this.#show({ rows: [change], next: this.#next, isNew: true });
     }
 
     #open() {
@@ -96,7 +104,9 @@ export class ItemsPage extends Page {
     #show(answer) {
         if (this.#view === "quality") return this.#showQuality(answer);
         if (this.#view === "rejected") return this.#showRejected(answer.rows);
-        this.#rows = [...this.#rows, ...answer.rows];
+        const known = new Set(this.#rows.map(({ seq }) => seq)); // of changes: some were heard before they were read
+        const rows = answer.rows.filter(({ seq }) => seq === undefined || !known.has(seq));
+        this.#rows = answer.isNew ? [...rows, ...this.#rows] : [...this.#rows, ...rows];
         this.#next = answer.next;
         if (!this.#rows.length) return this.#view === "changes" ? this.#showNoChange() : this.#showNone();
         const more = h("button", { hidden: !this.#next, onclick: () => this.again() }, "More");
