@@ -65,13 +65,18 @@ export function clamped(text, shown = text) {
     return h("span", { class: "clamp", title: text }, shown);
 }
 
-/** A host that breaks after its dots, not before its port. */
+/** Its site: the last two labels, or three as in example.co.uk, with the port. */
+const SITE = /([^.]+\.)?[^.]{1,3}\.[^.]{2}(:\d+)?$|[^.]+\.[^.]+$/;
+
+/** A host on one line; if it is long, its site on a second, and what is too long cut. The tooltip has all of it. */
 export function hostName(host) {
-    const parts = String(host).split(/(?<=\.)/);
+    const name = String(host);
+    const at = /^[\d.:[\]]*$/.test(name) ? 0 : Math.max(0, name.search(SITE));
+    const parts = [name.slice(0, at), name.slice(at)].filter(Boolean);
     return h(
         "bdi",
-        {},
-        parts.flatMap((part, at) => (at ? [h("wbr"), part] : part)),
+        { class: "host", title: name },
+        parts.map((part) => h("span", {}, part)),
     );
 }
 

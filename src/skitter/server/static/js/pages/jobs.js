@@ -95,7 +95,7 @@ function stateOf({ state, troubles }) {
 }
 
 function jobLink(job) {
-    return h("a", { href: linkTo(job), class: "job-link", dir: "auto" }, job);
+    return h("a", { href: linkTo(job), class: "job-link", dir: "auto" }, clamped(job));
 }
 
 /** The state, and if somebody is needed, why, and the command that helps. */

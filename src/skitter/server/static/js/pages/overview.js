@@ -6,7 +6,7 @@ import { LineChart } from "../charts/line-chart.js";
 import { clamped, h, View } from "../dom.js";
 import { compact, rate } from "../format.js";
 import { Page } from "../page.js";
-import { figures } from "../parts/figures.js";
+import { figures, quotas } from "../parts/figures.js";
 import { progress } from "../parts/progress.js";
 import { readyCard } from "../parts/ready.js";
 import { costCard, healthCard, movingCard, stuckCard } from "../parts/questions.js";
@@ -50,6 +50,7 @@ export class OverviewPage extends Page {
                 far.element,
             ),
             h("section", { class: "card" }, this.#chart),
+            quotas(this.#view),
             figures(this.#view),
         );
     }

@@ -33,9 +33,8 @@ export class WorkersPage extends Page {
         label: "Workers",
         keyOf: (row) => row.name,
         columns: [
-            { label: "Name", kind: "name", value: (row) => row.name },
+            { label: "Worker", kind: "name", value: (row) => row.name, show: nameOf },
             { label: "Kind", value: (row) => row.kind },
-            { label: "Machine", kind: "name", value: (row) => `${row.host} · ${row.pid}`, show: machineOf },
             { label: "Spider", value: (row) => row.spider ?? "" },
             { label: "Release", value: (row) => row.release || "before 0.2" },
             ofFetching("Pages", "pages"),
@@ -91,8 +90,10 @@ export class WorkersPage extends Page {
     }
 }
 
-function machineOf({ host, pid }) {
-    return h("span", {}, hostName(host), ` · ${pid}`);
+/** Its machine and process, unless it has a name of its own: most names are made of these two. */
+function nameOf({ name, host, pid }) {
+    const isOwn = !name.startsWith(`${host}-${pid}`);
+    return h("span", { title: name }, hostName(isOwn ? name : host), ` · ${isOwn ? host : pid}`);
 }
 
 /** With what a lost one held. */

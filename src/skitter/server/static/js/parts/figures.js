@@ -1,6 +1,6 @@
 /** Every count in `skitter status`, for a closer look. */
 
-import { h } from "../dom.js";
+import { h, setText } from "../dom.js";
 import { count } from "../format.js";
 
 const FIGURES = [
@@ -50,6 +50,39 @@ const FIGURES = [
 
 /** Excluded links are counted by kind. */
 const total = (value = 0) => (typeof value === "object" ? Object.values(value).reduce((sum, one) => sum + one, 0) : value);
+
+const QUOTAS = {
+    max_jobs: "Jobs",
+    max_pending: "URLs waiting",
+    max_pages_per_day: "Pages begun since 00:00 UTC",
+};
+
+/** What all jobs of a tenant use of its quotas. @param {import("../dom.js").View} view */
+export function quotas(view) {
+    const list = h("dl", { class: "facts" });
+    const cli = h("code", {});
+    const element = h(
+        "section",
+        { class: "card", hidden: true },
+        h("div", { class: "card-head" }, h("h2", {}, "Quotas"), h("span", { class: "more faint" }, "kept with others of these names: ", cli)),
+        list,
+    );
+    view.bind(({ quotas: uses = [] }) => {
+        element.hidden = !uses.length;
+        setText(cli, [...new Set(uses.map(({ tenant }) => tenant))].join(" "));
+        list.replaceChildren(
+            ...uses.map(({ quota, used, limit }) =>
+                h(
+                    "div",
+                    {},
+                    h("dt", {}, QUOTAS[quota] ?? quota),
+                    h("dd", { class: used < limit ? null : "error" }, `${count(used)} of ${count(limit)}`),
+                ),
+            ),
+        );
+    });
+    return element;
+}
 
 /** @param {import("../dom.js").View} view */
 export function figures(view) {

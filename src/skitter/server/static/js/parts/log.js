@@ -117,7 +117,7 @@ export class ClusterLog extends HTMLElement {
             "div",
             { class: "log-line", "data-level": level, "data-id": id },
             h("time", { title: exact(at) }, clock(at)),
-            h("div", { class: "text" }, h("span", { class: "unseen" }, `${level}: `), breakable(text)),
+            h("div", { class: "text clamp", title: text, onclick: unfold }, h("span", { class: "unseen" }, `${level}: `), breakable(text)),
             h("div", { class: "from clamp", title: url }, from),
         );
     }
@@ -130,6 +130,11 @@ export class ClusterLog extends HTMLElement {
         const { scrollTop, scrollHeight, clientHeight } = this.#list;
         this.#follow.checked = scrollHeight - scrollTop - clientHeight < 24;
     }
+}
+
+/** All of a long line, or its beginning again; not when some of it was marked. */
+function unfold({ currentTarget }) {
+    if (getSelection().isCollapsed) currentTarget.classList.toggle("clamp");
 }
 
 function says({ text, worker, url }) {

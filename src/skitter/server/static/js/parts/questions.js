@@ -1,6 +1,6 @@
 /** The four cards of the overview: a question, its answer in large type, and the facts behind it. */
 
-import { h } from "../dom.js";
+import { h, hostName } from "../dom.js";
 import { bytes, count, duration, money, NONE, percent, rate, some, timeLeft } from "../format.js";
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
@@ -89,7 +89,8 @@ export function healthCard(view, job) {
             {
                 label: "Host",
                 value: (row) => row.host,
-                show: ({ host }) => h("span", { class: "clip" }, host),
+                kind: "name",
+                show: ({ host }) => hostName(host),
                 fixed: true,
             },
             { label: "Success", value: shareOf, show: (row) => successBar(shareOf(row)), fixed: true },
