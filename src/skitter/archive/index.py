@@ -114,7 +114,7 @@ class Archive:
         archive = cls(folder)
         if not folder.is_dir():
             raise UsageError(f"there is no archive in {folder}: `skitter run --archive` makes one.")
-        elsewhere = [one for path in warcs_of(folder) for one in archive._add_file(path)]
+        elsewhere = [page for path in warcs_of(folder) for page in archive._add_file(path)]
         archive._add_revisits(elsewhere)
         return archive
 
@@ -161,7 +161,7 @@ class Archive:
     def newest(self, request: Request, *, job: str = "") -> Kept | None:
         """The one that the job has kept, or else anybody's."""
         found = self.visits(request)
-        own = [one for one in found if one.job == job]
+        own = [page for page in found if page.job == job]
         return (own or found)[-1] if found else None
 
     def read(self, kept: Kept, *, limit: int = MAX_BODY_BYTES) -> Response:
@@ -199,15 +199,15 @@ class Archive:
             if path.stat().st_mtime < before and not is_being_written(path)
         }
         old = {path.name for path in is_old if index_of(path).exists()}
-        kept = [one for visits in self._pages.values() for one in _last(visits, keep_last)]
+        kept = [page for visits in self._pages.values() for page in _last(visits, keep_last)]
         kept += [
             response
             for response in self.responses()
             if response.at >= before or response.file not in old
         ]
-        places = [place for one in kept for place in (one.body_at, one.head_at) if place]
-        needed = {one.file for one in kept} | {file for file, _ in places}
-        lines = {line_of(one) for one in kept}
+        places = [place for page in kept for place in (page.body_at, page.head_at) if place]
+        needed = {page.file for page in kept} | {file for file, _ in places}
+        lines = {line_of(page) for page in kept}
         did = Pruned()
         for path in sorted(is_old):
             did.add(self._prune_file(path, lines, is_needed=path.name in needed))
@@ -253,7 +253,7 @@ class Archive:
             if found
             else {}
         )
-        for kept in sorted(found, key=lambda one: one.at):
+        for kept in sorted(found, key=lambda page: page.at):
             is_old = kept.status == NOT_MODIFIED
             same = bodies.get(kept.digest)
             if is_old and not same:

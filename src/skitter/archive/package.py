@@ -67,8 +67,8 @@ class _Package:
 def pack(archive: Archive, to: Path, *, job: str = "") -> Packed:
     """Pack all responses, or those of a job, with the files that have their bodies."""
     kept = [response for response in archive.responses() if job in ("", response.job)]
-    places = [place for one in kept for place in (one.body_at, one.head_at) if place]
-    files = {one.file for one in kept} | {file for file, _ in places}
+    places = [place for page in kept for place in (page.body_at, page.head_at) if place]
+    files = {page.file for page in kept} | {file for file, _ in places}
     new = to.with_name(f"{to.name}.new")
     try:
         with zipfile.ZipFile(new, "w") as zipped:
@@ -81,20 +81,20 @@ def pack(archive: Archive, to: Path, *, job: str = "") -> Packed:
 
 def _write(package: _Package, folder: Path, kept: list[Kept], files: list[str]) -> int:
     lines, by_file = [], defaultdict[str, list["Kept"]](list)
-    for one in kept:
-        by_file[one.file].append(one)
+    for page in kept:
+        by_file[page.file].append(page)
     for name in files:
         with (folder / name).open("rb") as file:
             size = file.seek(0, 2)  # it may grow meanwhile
             file.seek(0)
             package.add(f"archive/{name}", _chunks(file, size))
-        own = [f"{line_of(one)}\n".encode() for one in by_file[name]]
+        own = [f"{line_of(page)}\n".encode() for page in by_file[name]]
         package.add(f"archive/{name}{LINES_OF}", own)  # for us, once it is unpacked
         ends = lengths(folder / name, size)
-        lines += [_cdx(one, *ends[one.offset]) for one in by_file[name] if one.offset in ends]
+        lines += [_cdx(page, *ends[page.offset]) for page in by_file[name] if page.offset in ends]
     _add_index(package, sorted(line for line in lines if line))
-    newest = {one.url: one for one in sorted(kept, key=lambda one: one.at)}
-    pages = [one for one in newest.values() if one.status == HTTPStatus.OK]
+    newest = {page.url: page for page in sorted(kept, key=lambda page: page.at)}
+    pages = [page for page in newest.values() if page.status == HTTPStatus.OK]
     package.add("pages/pages.jsonl", _page_list(pages))
     document = msgspec.json.encode(
         {
@@ -165,9 +165,9 @@ def _add_index(package: _Package, lines: list[str]) -> None:
 
 def _page_list(pages: list[Kept]) -> Iterator[bytes]:
     yield b'{"format":"json-pages-1.0","id":"pages","title":"Pages"}\n'
-    for number, one in enumerate(pages, 1):
-        at = f"{datetime.fromtimestamp(one.at, UTC):%Y-%m-%dT%H:%M:%SZ}"
-        yield msgspec.json.encode({"id": str(number), "url": one.url, "ts": at}) + b"\n"
+    for number, page in enumerate(pages, 1):
+        at = f"{datetime.fromtimestamp(page.at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        yield msgspec.json.encode({"id": str(number), "url": page.url, "ts": at}) + b"\n"
 
 
 def _now() -> tuple[int, int, int, int, int, int]:

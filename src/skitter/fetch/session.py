@@ -113,8 +113,10 @@ class Jar:
             return ""
         where = CookieTarget.of(url)
         found = [cookie for cookie in self.cookies.values() if cookie.is_for(where, now=now)]
-        found.sort(key=lambda one: (-len(one.path), one.made))
-        return "; ".join(f"{one.name}={one.value}" if one.name else one.value for one in found)
+        found.sort(key=lambda cookie: (-len(cookie.path), cookie.made))
+        return "; ".join(
+            f"{cookie.name}={cookie.value}" if cookie.name else cookie.value for cookie in found
+        )
 
     def take(self, response: Response, *, now: float) -> None:
         """Keep cookies that a response sets, and drop those it expires."""
@@ -346,7 +348,9 @@ class Session:
     @property
     def fields(self) -> dict[str, str]:
         """What is new, as the server keeps it."""
-        cookies = {f"{_COOKIE}{key}": _encode(one).decode() for key, one in self.jar.added.items()}
+        cookies = {
+            f"{_COOKIE}{key}": _encode(cookie).decode() for key, cookie in self.jar.added.items()
+        }
         return cookies | ({_ROUTE: self.route} if self.has_new_route else {})
 
     @property

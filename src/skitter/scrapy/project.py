@@ -96,8 +96,10 @@ def _offer(kind: type[Spider], settings: BaseSettings) -> Offer:
         name=kind.name,
         job=job_name(_own(settings, kind), kind.name),
         arguments=[
-            msgspec.structs.replace(one, default="") if one.default == "none" else one
-            for one in named
+            msgspec.structs.replace(argument, default="")
+            if argument.default == "none"
+            else argument
+            for argument in named
         ],
         takes_any=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
         settings=[*SETTINGS, NODES],

@@ -164,7 +164,7 @@ class File:
         return of_jobs.get(job, {}), self._read(rest, "")
 
     def _read(self, tables: Any, before: str) -> Found:
-        return {one.key: value for one, value in self._pairs(tables, before)}
+        return {option.key: value for option, value in self._pairs(tables, before)}
 
     def _pairs(self, tables: Any, before: str) -> Iterator[tuple[Option, tuple[Any, str]]]:
         if not isinstance(tables, dict):

@@ -172,7 +172,7 @@ def find(place: str | None = None) -> list[Path]:
         found = sorted(_below(where))
     else:
         base, stored = _home(str(place))
-        found = [one for one in sorted(_below(base / FOLDER)) if _is_of(stored, one)]
+        found = [path for path in sorted(_below(base / FOLDER)) if _is_of(stored, path)]
     if found:
         return found
     if place and split_target(place)[0].endswith(".py") and not _exists(place):

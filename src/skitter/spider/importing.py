@@ -109,7 +109,7 @@ def _named(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(map(str, get_args(kind)))
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return " or ".join(str(one.value) for one in kind)
+        return " or ".join(str(member.value) for member in kind)
     if kind is NoneType:
         return NO_LIMIT
     return KINDS.get(kind, getattr(kind, "__name__", "")) if not get_origin(kind) else str(kind)

@@ -187,8 +187,8 @@ def _children(
     if len(ours) < len(sitemaps):
         page.log.warning("%d sitemaps on other sites are skipped", len(sitemaps) - len(ours))
     below = Errand(errand.site, level=errand.level + 1)
-    for one in ours:
-        yield _request(one.url, below, parent=page.url, priority=one.priority(now=now))
+    for entry in ours:
+        yield _request(entry.url, below, parent=page.url, priority=entry.priority(now=now))
 
 
 def _request(

@@ -76,11 +76,11 @@ class Downloads:
 
     def _gate_at(self, host: str) -> Gate | None:
         """For a request without a lease: the unused turn of a page, or an extra one."""
-        pages = [one for one in self._mailbox.active.values() if one.lease.host == host]
+        pages = [entry for entry in self._mailbox.active.values() if entry.lease.host == host]
         polite = [page for page in pages if self._own_gate(page)]
         if not polite:
             return None
-        unused = [one for one in polite if one.gate and not one.gate.was_used]
+        unused = [entry for entry in polite if entry.gate and not entry.gate.was_used]
         gate = unused[0].gate if unused else self._one_more(polite[0])
         if gate:
             gate.patience_s = PATIENCE_AFTER_REDIRECT_S
@@ -135,7 +135,7 @@ def learn(entry: OpenLease, answer: Response, policy: Policy, *, proxied: bool) 
 
 def incident_of(error: Exception) -> int:
     """By name: Scrapy, Twisted and Python each have a ConnectionRefusedError."""
-    is_refused = any(one.__name__.endswith("ConnectionRefusedError") for one in type(error).mro())
+    is_refused = any(kind.__name__.endswith("ConnectionRefusedError") for kind in type(error).mro())
     return Incident.REFUSED if is_refused else 0
 
 

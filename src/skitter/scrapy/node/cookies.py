@@ -174,15 +174,15 @@ class SharedJar(CookieJar):
         self, domain: str | None = None, path: str | None = None, name: str | None = None
     ) -> None:
         gone = [
-            one
-            for one in self.jar
-            if domain in (None, one.domain)
-            and path in (None, one.path)
-            and name in (None, one.name)
+            cookie
+            for cookie in self.jar
+            if domain in (None, cookie.domain)
+            and path in (None, cookie.path)
+            and name in (None, cookie.name)
         ]
         self._clear(domain, path, name)
-        for one in gone:
-            self._shared.note(self, one, gone=True)
+        for cookie in gone:
+            self._shared.note(self, cookie, gone=True)
 
     # --- what a CookiesMiddleware calls -----------------------------------------------------------
 
@@ -230,23 +230,23 @@ def _write(cookie: http.cookiejar.Cookie) -> str:
 def _read(data: bytes) -> http.cookiejar.Cookie | None:
     """None: another program wrote it."""
     try:
-        one = _decode(data)
+        cookie = _decode(data)
     except ValueError:
         return None
     return http.cookiejar.Cookie(
         version=0,
-        name=one.name,
-        value=one.value,
+        name=cookie.name,
+        value=cookie.value,
         port=None,
         port_specified=False,
-        domain=one.domain,
-        domain_specified=not one.host_only,
-        domain_initial_dot=one.domain.startswith("."),
-        path=one.path,
+        domain=cookie.domain,
+        domain_specified=not cookie.host_only,
+        domain_initial_dot=cookie.domain.startswith("."),
+        path=cookie.path,
         path_specified=True,
-        secure=one.secure,
-        expires=None if one.expires is None else int(one.expires),
-        discard=one.expires is None,
+        secure=cookie.secure,
+        expires=None if cookie.expires is None else int(cookie.expires),
+        discard=cookie.expires is None,
         comment=None,
         comment_url=None,
         rest={},
@@ -277,10 +277,10 @@ class SharedSessions:
         if not wanted:
             return
         opened = await open_sessions(self._frontier, [*wanted.values()], SessionPool())
-        for name, one in zip(wanted, opened, strict=True):
-            self._known[name] = f"{one.number} {one.version}"
-            if one.fields:
-                self._mailbox.cookies.append(Stored(name, one.fields))
+        for name, session in zip(wanted, opened, strict=True):
+            self._known[name] = f"{session.number} {session.version}"
+            if session.fields:
+                self._mailbox.cookies.append(Stored(name, session.fields))
 
     def ahead(
         self, entries: Iterable[OpenLease], loose: Iterable[LooseCookies]
@@ -297,9 +297,9 @@ class SharedSessions:
         return news
 
     async def send(self, news: Sequence[SessionNews]) -> None:
-        await note_sessions(self._frontier, [(_site(one.name), one) for one in news])
-        for one in news:
-            self._settle(one)
+        await note_sessions(self._frontier, [(_site(session.name), session) for session in news])
+        for session in news:
+            self._settle(session)
 
     def settle(self, entry: OpenLease, *, is_kept: bool) -> None:
         """The lease has ended. If that was too late, its cookies do not count."""

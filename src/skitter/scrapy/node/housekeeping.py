@@ -99,8 +99,8 @@ async def others_at_work(frontier: Frontier) -> int:
     me = frontier.client
     now = await frontier.server_time()
     return sum(
-        one.name != me and one.name not in gone and not _was_before_us(one, now)
-        for one in everybody
+        beat.name != me and beat.name not in gone and not _was_before_us(beat, now)
+        for beat in everybody
     )
 
 
@@ -260,7 +260,7 @@ class Housekeeping:
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):
             self.say("warning", f"took over {some(taken, 'request')} from a node that died")
         everybody = await live_workers(self.frontier)
-        self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
+        self.prefetch.nodes = sum(beat.kind == KIND for beat in everybody)
         if self.prefetch.nodes > 1 and not self._has_told:
             self._has_told = True
             self._tell_of_limits(self.prefetch.nodes)

@@ -236,12 +236,14 @@ class Mailbox:
     def held(self) -> list[Lease]:
         """Every lease that this node must extend."""
         over = [one for one in self.outbox.waiting if isinstance(one, OpenLease)]
-        return [one.lease for one in over + self.entries] + list(self.ready)
+        return [entry.lease for entry in over + self.entries] + list(self.ready)
 
     @property
     def is_working(self) -> bool:
         """A page is in progress, or its results are not delivered yet."""
-        return bool(self.active) or any(isinstance(one, OpenLease) for one in self.outbox.waiting)
+        return bool(self.active) or any(
+            isinstance(parcel, OpenLease) for parcel in self.outbox.waiting
+        )
 
     @property
     def runs_low(self) -> bool:

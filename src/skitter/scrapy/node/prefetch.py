@@ -155,12 +155,12 @@ class Prefetch:
             return list(leases)
         kept, again = list[Lease](), list[Completion]()
         for lease in leases:
-            one = lease.request
-            if one.identity:
+            request = lease.request
+            if request.identity:
                 kept.append(lease)
                 continue
-            identity = identify(one.url, one.method, one.body)
-            link = replace(one, identity=identity, priority=lease.priority)
+            identity = identify(request.url, request.method, request.body)
+            link = replace(request, identity=identity, priority=lease.priority)
             again.append(Completion(lease=lease, links=[link]))
         if again:
             await self.frontier.complete(again)

@@ -98,29 +98,29 @@ class ResultSender:
         entries = _of(OpenLease, parcels)
         early = [entry.lease for entry in entries if entry.is_returned]
         ended = [entry for entry in entries if not entry.is_returned]
-        failed = [one for one in ended if one.error]
-        done = [one for one in ended if not one.error]
+        failed = [entry for entry in ended if entry.error]
+        done = [entry for entry in ended if not entry.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
             (self.departures.report, [entry.lease for entry in entries]),
             (self.sessions.send, self.sessions.ahead(entries, _of(LooseCookies, parcels))),
             (self.frontier.release, early),
-            (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
+            (self._add, _chain(parcel.links for parcel in _of(LooseLinks, parcels))),
             (self._bury_unsent, _of(Unsent, parcels)),
-            (self._push, _chain(one.pushes for one in _of(LooseItems, parcels))),
-            *((self._end_feed_batch, one) for one in _of(FeedBatch, parcels)),
+            (self._push, _chain(parcel.pushes for parcel in _of(LooseItems, parcels))),
+            *((self._end_feed_batch, batch) for batch in _of(FeedBatch, parcels)),
             # Links and items found before a page failed are kept, and go first.
-            (self._add, _chain(one.links for one in failed)),
-            (self._push, _chain(one.pushes + one.more_pushes for one in failed)),
-            *((self._put_items, one) for one in failed if one.items),
+            (self._add, _chain(entry.links for entry in failed)),
+            (self._push, _chain(entry.pushes + entry.more_pushes for entry in failed)),
+            *((self._put_items, entry) for entry in failed if entry.items),
             *((self._put_more_items, entry) for entry in entries if entry.more_items),
             (self._bury, failed),
-            (self._push, _chain(one.more_pushes for one in done)),
+            (self._push, _chain(entry.more_pushes for entry in done)),
             *self._completions(done),
-            (self._count_blocked, [one for one in ended if one.blocked]),
-            (self._refuse_links, {one.url: one.why for one in _of(Ignored, parcels)}),
-            *((self._store_robots, one) for one in _of(RobotsFile, parcels)),
+            (self._count_blocked, [entry for entry in ended if entry.blocked]),
+            (self._refuse_links, {link.url: link.why for link in _of(Ignored, parcels)}),
+            *((self._store_robots, file) for file in _of(RobotsFile, parcels)),
             # Last: everything else is idempotent, but sending this twice would store it twice.
-            *((self._reject_item, one) for one in _of(FailedItem, parcels)),
+            *((self._reject_item, item) for item in _of(FailedItem, parcels)),
         ]
         return Batch(len(parcels), [partial(send, what) for send, what in work if what])
 
@@ -150,7 +150,7 @@ class ResultSender:
         epoch = self.frontier.epoch
         answers = await self.frontier.add_offers([link.offer for link in links], links=True)
         self._remember(links, epoch)
-        self._drop([one for one, said in zip(links, answers, strict=True) if said is Added.SEEN])
+        self._drop([link for link, said in zip(links, answers, strict=True) if said is Added.SEEN])
         if refused := sum(said is Added.CLOSED for said in answers):
             self.say(
                 "warning",
@@ -266,8 +266,8 @@ class ResultSender:
         self._drop(known)
         for one, said in zip(entries, answers, strict=True):
             self.sessions.settle(one, is_kept=said is Ended.DONE)
-        done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
-        self._remember((link for one in done for link in one.links), epoch)
+        done = [entry for entry, said in zip(entries, answers, strict=True) if said is Ended.DONE]
+        self._remember((link for entry in done for link in entry.links), epoch)
         self.pages += len(done)
         if self.archived:
             add_lines(self.archived, done, self.frontier.layout)
@@ -315,9 +315,11 @@ async def keep_pages(archived: Archived, entries: Sequence[OpenLease], figures: 
     ]
     now, job = time.time(), archived.writer.job
     records = [
-        Record(_asked(one), one.answer, now - one.answer.elapsed_s, job, one.lease.fingerprint)
-        for one in seen
-        if one.answer
+        Record(
+            _asked(entry), entry.answer, now - entry.answer.elapsed_s, job, entry.lease.fingerprint
+        )
+        for entry in seen
+        if entry.answer
     ]
     for one, line in zip(seen, await archived.keep(records, figures), strict=True):
         one.feedback.archived = line
@@ -325,9 +327,13 @@ async def keep_pages(archived: Archived, entries: Sequence[OpenLease], figures: 
 
 def _asked(entry: OpenLease) -> Request:
     """Without what only Scrapy understands."""
-    one = entry.lease.request
+    request = entry.lease.request
     return Request(
-        url=one.url, method=one.method, body=one.body, depth=one.depth, handler=one.handler
+        url=request.url,
+        method=request.method,
+        body=request.body,
+        depth=request.depth,
+        handler=request.handler,
     )
 
 

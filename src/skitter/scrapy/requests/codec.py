@@ -54,7 +54,7 @@ _NOT_THE_USERS = ("scrapy.", "skitter.scrapy.", "builtins")
 
 def find_callback(spider: Spider, name: str) -> Callable[..., Any] | None:
     """The method of this name if it can be a callback, not one that creates or closes a spider."""
-    is_theirs = any(name in one.__dict__ for one in type(spider).__mro__ if not _is_users(one))
+    is_theirs = any(name in kind.__dict__ for kind in type(spider).__mro__ if not _is_users(kind))
     if name.startswith("__") or name in _NOT_CALLBACKS:
         return None
     if is_theirs and name not in _THEIR_CALLBACKS:
@@ -71,7 +71,7 @@ def find_public_callback(spider: Spider, name: str) -> Callable[..., Any]:
     Anyone who can write to the server chooses the name and the arguments, so `__init__` or
     `from_crawler` must not be callable.
     """
-    users = any(name in one.__dict__ for one in type(spider).__mro__ if _is_users(one))
+    users = any(name in kind.__dict__ for kind in type(spider).__mro__ if _is_users(kind))
     method = find_callback(spider, name) if users and not name.startswith("_") else None
     if method is None:
         raise UsageError(

@@ -128,11 +128,11 @@ async def _check(frontier: Frontier, wanted: Release, stats: Stats, *, is_whole:
 
 async def _check_nodes(frontier: Frontier) -> None:
     everybody = [worker for worker in await live_workers(frontier) if worker.kind in FETCHING]
-    gone = {one.name for one in await find_dead(frontier, everybody)}
-    if at_work := [one for one in everybody if one.name not in gone]:
+    gone = {beat.name for beat in await find_dead(frontier, everybody)}
+    if at_work := [beat for beat in everybody if beat.name not in gone]:
         raise UsageError(
             f"{some(len(at_work), 'node')} of {frontier.job} still at work, on "
-            f"{', '.join(sorted({one.host for one in at_work}))}: stop the nodes first. One that "
+            f"{', '.join(sorted({beat.host for beat in at_work}))}: stop the nodes first. One that "
             "was killed counts for 15 s."
         )
 

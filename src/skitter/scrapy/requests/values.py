@@ -265,8 +265,8 @@ def is_used(kind: type, home: str) -> bool:
     hundreds of others, and making an instance runs their code."""
     if kind.__module__.partition(".")[0] == home:
         return True
-    ours = [one for name, one in [*sys.modules.items()] if name.partition(".")[0] == home]
-    return any(vars(one).get(kind.__name__) is kind for one in ours)
+    ours = [module for name, module in [*sys.modules.items()] if name.partition(".")[0] == home]
+    return any(vars(module).get(kind.__name__) is kind for module in ours)
 
 
 def _pack_dict(value: Mapping[Any, Any], where: str, other: Packer) -> Any:

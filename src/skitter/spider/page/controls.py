@@ -84,11 +84,11 @@ class Control:
         """HTML 4.10.7: in a single-choice list, the last selected one; in a drop-down, by default
         the first."""
         every = self.node.css("option")
-        chosen = [one for one in every if "selected" in one.attributes]
+        chosen = [node for node in every if "selected" in node.attributes]
         if "multiple" not in self.node.attributes:
             shows_one = attribute(self.node, "size", "1") in ("", "0", "1")
             chosen = chosen[-1:] or (self._enabled_options()[:1] if shows_one else [])
-        return [_option_value(one) for one in chosen if not _is_disabled_option(one)]
+        return [_option_value(node) for node in chosen if not _is_disabled_option(node)]
 
 
 def controls_of(tree: LexborHTMLParser, form: LexborNode) -> list[Control]:

@@ -116,7 +116,7 @@ class Form:
                 f"the form has no field {shorten(name)!r} (it has {known}): correct the name, or "
                 "use add() for a field that only scripts create",
             )
-        if choices := [one for one in found if one.is_choice]:
+        if choices := [control for control in found if control.is_choice]:
             return self._choose(choices, value)
         if found[0].kind == "select":
             found[0].values = self._options(found[0], value)
@@ -124,7 +124,7 @@ class Form:
         elif found[0].kind == "file":
             _set(found[0], value if isinstance(value, File) else File(_bytes(value)))
         elif isinstance(value, str | int | float | bytes):
-            visible = [one for one in found if one.kind != "hidden"]
+            visible = [control for control in found if control.kind != "hidden"]
             _set((visible or found)[0], _text(value))
         else:
             for one, text in zip(found, value, strict=False):
