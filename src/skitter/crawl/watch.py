@@ -153,18 +153,7 @@ class Watcher(msgspec.Struct):
             known = self._known[frontier.job] = first
         if now - known.closely_at > CLOSELY_EVERY_S:
             known.closely_at = now
-            known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
-            known.spent = await read_counts(frontier)
-            known.notes = await find_warnings(frontier, stats, self._folder)
-            known.notes += await self.find_bad(frontier)
-            known.nodes = await inspect(frontier.server)
-            known.spider = await spider_of(frontier) if frontier.layout.fingerprinter else ""
-            known.unhandled = [*await unhandled(frontier)] if stats.unhandled else []
-            known.sink = await find_sink(frontier) if stats.items else ""
-            known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
-            known.outputs = await backlogs(frontier)
-            known.quotas = await self._uses.of(frontier)
-            known.notes += [] if stats.finished else day_notes(known.quotas)
+            await self._look_closely(known, frontier, stats)
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
         workers = living(beats, now)
@@ -206,6 +195,21 @@ class Watcher(msgspec.Struct):
             elapsed_s=elapsed_s,
             log=list(known.log),
         )
+
+    async def _look_closely(self, known: _Known, frontier: Frontier, stats: Stats) -> None:
+        """What changes slowly, or takes more than one call to read."""
+        known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
+        known.spent = await read_counts(frontier)
+        known.notes = await find_warnings(frontier, stats, self._folder)
+        known.notes += await self.find_bad(frontier)
+        known.nodes = await inspect(frontier.server)
+        known.spider = await spider_of(frontier) if frontier.layout.fingerprinter else ""
+        known.unhandled = [*await unhandled(frontier)] if stats.unhandled else []
+        known.sink = await find_sink(frontier) if stats.items else ""
+        known.oldest_item_at = await oldest_item_at(frontier) if stats.items else None
+        known.outputs = await backlogs(frontier)
+        known.quotas = await self._uses.of(frontier)
+        known.notes += [] if stats.finished else day_notes(known.quotas)
 
 
 def remaining(stats: Stats, max_pages: int | None) -> int:
