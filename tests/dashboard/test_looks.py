@@ -83,11 +83,11 @@ async def test_a_long_log_scrolls_in_its_card_and_a_long_line_unfolds(
     await expect(line).to_be_visible()
 
     assert await page.evaluate("document.documentElement.scrollHeight") <= 1100
-    folded = (await line.bounding_box() or {})["height"]
+    folded = (await line.bounding_box() or {"height": 0})["height"]
     await line.locator(".text").click()
-    assert (await line.bounding_box() or {})["height"] > folded
+    assert (await line.bounding_box() or {"height": 0})["height"] > folded
     await line.locator(".text").click()
-    assert (await line.bounding_box() or {})["height"] == folded
+    assert (await line.bounding_box() or {"height": 0})["height"] == folded
 
 
 async def test_a_long_host_shows_how_it_begins_and_its_site(desk: Desk, redis: Server) -> None:

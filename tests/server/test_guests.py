@@ -29,7 +29,7 @@ async def others(server, job) -> AsyncIterator[str]:
 
 
 async def of_jobs(client_with, server, scope: str, *jobs: str) -> httpx.AsyncClient:
-    client = await client_with()
+    client: httpx.AsyncClient = await client_with()
     token = await new_token(server, name="guest", scopes=[scope], jobs=jobs)
     client.headers["authorization"] = f"Bearer {token}"
     return client

@@ -24,7 +24,7 @@ async def tenant(server, job) -> AsyncIterator[str]:
 @pytest.fixture
 async def of_tenant(client_with, server, tenant) -> httpx.AsyncClient:
     """A client with a token of the tenant's jobs."""
-    client = await client_with()
+    client: httpx.AsyncClient = await client_with()
     token = await new_token(server, name="shop", scopes=["operate"], jobs=[tenant])
     client.headers["authorization"] = f"Bearer {token}"
     return client

@@ -122,7 +122,7 @@ async def test_an_example_of_what_is_counted_after_something_else_got_worse_is_k
     for columns in ({column("price", "number"): 60}, {}):
         await observe(frontier, [Observed("page", 60, 60, 0, columns)])
         clock.advance(60)
-    about = {"url": SITE, "at": 1.0, "status": 200, "headers": [], "body": b""}
+    about: dict[str, Any] = {"url": SITE, "at": 1.0, "status": 200, "headers": [], "body": b""}
     pages = FailedPages(most=3, max_mb=1)
     pages.recent.append(("page", [], lambda why: FailedPage(fingerprint="1", reason=why, **about)))
 
