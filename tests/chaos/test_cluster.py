@@ -28,7 +28,8 @@ from chaos.servers import (
 from chaos.worker import links_of, pages, patient
 from skitter.crawl.job_loader import Loader
 from skitter.embedded import server_binary
-from skitter.frontier.jobs import create_job
+from skitter.errors import ServerUnreachable
+from skitter.frontier.jobs import create_job, open_job
 from skitter.frontier.transport.blocking import blocking_client
 from skitter.frontier.transport.connection import connect
 from skitter.model import Completion, Request
@@ -181,3 +182,24 @@ async def test_a_cluster_is_found_by_the_second_node_when_the_first_is_down(clus
         await frontier.add([Request(url="http://a.test/")])
         assert (await frontier.stats()).pending == 1
     assert await asyncio.to_thread(lambda: blocking_client(url).ping())
+
+
+async def test_who_comes_when_the_first_node_has_just_died_waits_for_its_replica(cluster, job):
+    """As `skitter run` and `skitter status` of an operator who does not know of it yet."""
+    url = ",".join((cluster.url, *(f"127.0.0.1:{one.port}" for one in cluster.primaries[1:])))
+    async with connect(url) as server:
+        await create_job(server, job, layout=Layout(shards=12))
+    cluster.primaries[0].kill()
+
+    async with connect(url) as server:
+        assert (await (await open_job(server, job)).stats()).seen == 0
+    assert cluster.replicas[0].ask("ROLE")[0] == b"master"
+
+
+async def test_an_address_of_dead_nodes_only_is_told_as_such(cluster):
+    for one in (*cluster.primaries, *cluster.replicas):
+        one.kill()
+    url = f"{cluster.url},127.0.0.1:{cluster.primaries[1].port}"
+    with pytest.raises(ServerUnreachable, match="none of these nodes answers"):
+        async with connect(url):
+            pass

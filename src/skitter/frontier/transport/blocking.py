@@ -117,6 +117,10 @@ class SyncClient:
         answers: list[Any] = pipe.execute(raise_on_error=False)
         return answers
 
+    def get_nodes(self) -> Any:
+        """Of a cluster."""
+        return self._client.get_nodes()
+
     async def aclose(self) -> None:
         if self._connection:
             self._connection.disconnect()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.errors import ServerUnfit, UsageError
+from skitter.errors import ServerUnfit, ServerUnreachable, UsageError
 from skitter.frontier.transport import redis_errors
 from skitter.frontier.transport.blocking import (
     PlainConnection,
@@ -31,7 +31,7 @@ from skitter.frontier.transport.endpoints import (
     is_cluster_url,
     process_id,
 )
-from skitter.frontier.transport.failures import away, is_temporary, our_errors
+from skitter.frontier.transport.failures import NO_NODE, away, is_temporary, our_errors
 from skitter.frontier.transport.sync import call_replicated, has_loop, is_cluster, pause
 from skitter.redact import redact
 from skitter.settings.server import OLDEST_SERVERS
@@ -59,11 +59,24 @@ async def connect(
         client = _client(url, password, connections, reply_s)
     server = Server(client, where=redact(url), connections=connections)
     try:
-        for facts in await inspect(server):
+        for facts in await _first_look(server):
             check_fitness(facts)
         yield server
     finally:
         await server.client.aclose()
+
+
+async def _first_look(server: Server) -> list[ServerFacts]:
+    """If a node of a cluster has just died, wait until its replica takes over, as calls do."""
+    give_up_at = time.monotonic() + server.patience_s
+    while True:
+        try:
+            return await inspect(server)
+        except ServerUnreachable as error:
+            is_over = not server.is_cluster or NO_NODE in str(error)
+            if is_over or time.monotonic() > give_up_at:
+                raise
+        await pause(0.2)
 
 
 @dataclass(slots=True)
@@ -202,17 +215,41 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def inspect(server: Server) -> list[ServerFacts]:
-    """Query the server, or all nodes of a cluster: INFO, and CONFIG where that is allowed."""
-    everybody = {"target_nodes": "all"} if server.is_cluster else {}
+    """Query the server, or all nodes of a cluster that answer: INFO, and CONFIG where that is
+    allowed."""
     with our_errors(server.where):
-        answer: Any = await server.client.execute_command("INFO", **everybody)
-        infos = [answer] if "redis_version" in answer else list(answer.values())
+        infos = await _infos(server)
         try:
             config: Any = await server.client.execute_command("CONFIG GET", "appendfsync")
             fsync = config.get("appendfsync") if isinstance(config, dict) else None
         except redis_errors.ResponseError:  # many providers forbid it
             fsync = None
+        except away():
+            if not server.is_cluster:
+                raise
+            fsync = None  # of the node that was asked
     return [_facts(info, fsync) for info in infos]
+
+
+async def _infos(server: Server) -> list[Any]:
+    """A cluster goes on without a node, and so do those who come."""
+    everybody = {"target_nodes": "all"} if server.is_cluster else {}
+    try:
+        answer: Any = await server.client.execute_command("INFO", **everybody)
+        return [answer] if "redis_version" in answer else list(answer.values())
+    except away():
+        if not server.is_cluster:
+            raise
+        found, failed = [], None
+        cluster: Any = server.client
+        for node in cluster.get_nodes():
+            try:
+                found.append(await cluster.execute_command("INFO", target_nodes=node))
+            except away() as error:
+                failed = error
+        if not found:
+            raise failed or redis_errors.ConnectionError("no node answers") from None
+        return found
 
 
 async def can_write(server: Server) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: script, its replicas are down, or it became a replica itself while we waited for one.
 LATER = ("BUSY ", "NOREPLICAS ", "UNBLOCKED ")
 NO_MASTER = "no sentinel there knows a master of that name"
+NO_NODE = "none of these nodes answers"
 NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
 #: Answers of a server of another kind than the URL says.
 MISTAKEN = {
@@ -155,8 +156,12 @@ def _reason(error: BaseException, where: str) -> str:
         if away > where.count(","):  # all that the URL names
             return "no sentinel answers"
         return NO_MASTER
-    reason = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", str(error)).rstrip(".")
-    return reason[:1].lower() + reason[1:]
+    if "Cluster cannot be connected" in str(error):
+        return NO_NODE
+    found = re.match(r"Error -?\d+ connecting to (\S+)\. ", str(error))
+    reason = str(error)[found.end() if found else 0 :].rstrip(".")
+    reason = reason[:1].lower() + reason[1:]
+    return f"{found[1]}: {reason}" if found and "+cluster" in where else reason  # which of them
 
 
 def _is_of_sentinels(error: BaseException) -> bool:
