@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -187,6 +188,27 @@ async def test_each_format_has_its_field(format, said):
     whole["links"] = [f"https://shop.example{one}" for one in links]
     assert output.items == [whole | said]
     assert len(output.requests) == 4  # also those of the menu
+
+
+async def test_other_pages_go_on_while_one_is_read_apart():
+    page, turns = Page.of("<p>text<br>" * 5000, url=URL), 0  # not certain to be cheap
+    reading = asyncio.create_task(page.find("main_text"))
+    while not reading.done():
+        turns += 1
+        await asyncio.sleep(0)
+
+    assert turns > 2
+    assert set(page._found) == {"main_text"}
+    assert len(page.main_text.split()) == 5000
+
+
+async def test_a_page_that_takes_too_much_is_asked_only_once():
+    page = Page.of(f"<body>{BODIES}", url=URL)
+    await page.find("main_text", "markdown")
+
+    assert all(isinstance(one, TooComplex) for one in page._found.values())
+    with pytest.raises(TooComplex):
+        page.markdown()
 
 
 async def test_data_have_language_and_day():

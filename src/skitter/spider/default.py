@@ -22,7 +22,7 @@ from skitter.spider.source import describe
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Request
@@ -157,8 +157,17 @@ def crawl(
     return default_spider(name, urls, sitemap=sitemap, format=known, files=kinds)
 
 
+#: What of content.py says it.
+_FOUND_BY: Final = {
+    Format.TEXT: ("main_text",),
+    Format.MARKDOWN: ("markdown",),
+    Format.DATA: ("read_data", "read_language", "read_published"),
+}
+
+
 def _handler_of(said: _Said, wanted: Wanted | None = None) -> Handler:
-    def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
+    async def describe_page(page: Page) -> AsyncIterator[Item | Rejected | Request]:
+        await page.find(*_FOUND_BY.get(said.format, ()))
         links = page.links(frames=True) if page.is_html else []
         row = _describe(page, said.format, links)
         files = wanted.on(page) if wanted else []
@@ -167,7 +176,9 @@ def _handler_of(said: _Said, wanted: Wanted | None = None) -> Handler:
         yield row
         if page.is_html:
             found = page.follow_all(frames=True)
-            yield from (link for link in found if link.url not in files) if files else found
+            for link in found:
+                if not files or link.url not in files:
+                    yield link
 
     return describe_page
 

@@ -210,31 +210,38 @@ class _Helper:
     def ask(self, what: str, text: str, base: str = "") -> bytes | None:
         """What it found; None: the page takes too much."""
         page, at = text.encode(errors="replace"), base.encode(errors="replace")
-        asked = HEADER.pack(len(page), len(at), TRIALS.index(what)) + page + at
+        asked = HEADER.pack(len(page), len(at), TRIALS.index(what)), page, at
         with self._turn:
             # The helper may have been killed while idle; then a new one is asked.
-            answer = self._ask(what, asked) or self._ask(what, asked)
-        return answer[1:] if answer.startswith(TAKEN) else None
+            answer, found = self._ask(what, asked)
+            if not answer:
+                answer, found = self._ask(what, asked)
+        return found if answer == TAKEN else None
 
-    def _ask(self, what: str, asked: bytes) -> bytes:
-        """The helper's answer; empty: none."""
-        process = self._process = self._process or _start()
+    def _ask(self, what: str, asked: tuple[bytes, ...]) -> tuple[bytes, bytes]:
+        """The helper's answer, and what it found; no answer: it died."""
+        process, found = self._process or _start(), b""
+        self._process = process
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             until = time.monotonic() + LONGEST_S
-            is_sent = _send(process.stdin, asked, until)
+            is_sent = all(_send(process.stdin, one, until) for one in asked)
             answer = _receive(process.stdout, 1, until) if is_sent else b""
-            if answer == TAKEN and what != "parse":
-                answer = _found(process.stdout, until)
+            if (
+                answer == TAKEN
+                and what != "parse"
+                and (found := _found(process.stdout, until)) == b""
+            ):
+                answer = b""  # JSON is never empty: it died before it had said all
         except BrokenPipeError:
             answer = b""
         except BaseException:  # the next page must not get the answer to this one
             self.end()
             raise
-        if not answer.startswith(TAKEN) and self.end() == -TIME_IS_UP:
-            return REFUSED
-        return answer
+        if answer != TAKEN and self.end() == -TIME_IS_UP:
+            return REFUSED, b""
+        return answer, found
 
     def end(self) -> int | None:
         """What it exited with."""
@@ -286,7 +293,7 @@ def _found(pipe: IO[bytes], until: float) -> bytes:
     if len(size) < SIZE.size:
         return b""
     found = _receive(pipe, SIZE.unpack(size)[0], until)
-    return TAKEN + found if len(found) == SIZE.unpack(size)[0] else b""
+    return found if len(found) == SIZE.unpack(size)[0] else b""
 
 
 def _receive(pipe: IO[bytes], size: int, until: float) -> bytes:

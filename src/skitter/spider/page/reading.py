@@ -5,10 +5,12 @@ By fetch/html/content.py; of documents that are not certain to be cheap, in the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from skitter.extras import install
-from skitter.fetch.html.markup import TooMuch, is_cheap, read_apart
+from skitter.fetch.html.markup import TooMuch, is_cheap, read_apart, thread
 from skitter.spider.page.document import Document
 from skitter.spider.page.selectors import LibraryMissing, TooComplex
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     from skitter.fetch.html.content import Data
     from skitter.model import Response
+
+
+LARGE: Final = 2**20
 
 
 def library() -> ModuleType:
@@ -76,14 +81,33 @@ class Readable(Document):
     def _plain(self) -> str:
         return self.text if self.content_type.startswith("text/") else ""
 
+    async def find(self, *what: str) -> None:
+        """Have functions of content.py look now, without holding up other pages."""
+        if self.is_html and not self._is_large and not is_cheap(self.text):
+            loop = asyncio.get_running_loop()
+            for one in what:
+                with suppress(TooComplex):  # raised again where it is asked for
+                    await loop.run_in_executor(thread(), self._read, one)
+
     def _read(self, what: str) -> Any:
         if what not in self._found:
-            self._found[what] = self._read_now(what)
+            try:
+                self._found[what] = self._read_now(what)
+            except TooComplex as error:
+                self._found[what] = error
+        if isinstance(self._found[what], TooComplex):
+            raise self._found[what]
         return self._found[what]
+
+    @property
+    def _is_large(self) -> bool:
+        """Its elements are cheap, yet what it says takes thirty times its size in memory: let the
+        helper count that. Several at a time would take as much here."""
+        return len(self.body) > LARGE
 
     def _read_now(self, what: str) -> Any:
         content = library()
-        if is_cheap(self.text):
+        if not self._is_large and is_cheap(self.text):
             return getattr(content, what)(self.text, self.base)
         try:
             found = read_apart(what, self.text, self.base)
