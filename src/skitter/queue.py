@@ -289,12 +289,13 @@ class URLQueue:
 
         async def turn(frontier: Frontier) -> list[Lease]:
             await self._send_done(frontier)
-            terms: Any = {"ttl_s": self._lease_s, "in_company": True}
-            lease = partial(frontier.lease, limit + self._ahead, **terms)
-            leases = (await lease()).leases
-            if not leases and await take_feed(frontier):
-                leases = (await lease()).leases
+            if not (leases := await lease(frontier)) and await take_feed(frontier):
+                leases = await lease(frontier)
             return leases
+
+        async def lease(frontier: Frontier) -> list[Lease]:
+            many = limit + self._ahead
+            return (await frontier.lease(many, ttl_s=self._lease_s, in_company=True)).leases
 
         self._leased_at = time.monotonic()
         self._ready.extend(self._run(turn(self._opened)))
@@ -318,6 +319,8 @@ class URLQueue:
         self._ready.extend(one for one, said in zip(kept, ended, strict=True) if said != Ended.LOST)
 
     async def _send_done(self, frontier: Frontier) -> None:
+        if not self._done:
+            return
         done = list(_popped(self._done))
         try:
             ended = await frontier.complete_sealed(done)

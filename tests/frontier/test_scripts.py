@@ -40,8 +40,8 @@ def read(name: str) -> str:
     return (LUA / name).read_text(encoding="utf-8")
 
 
-def includes(text: str) -> list[str]:
-    return " ".join(re.findall(r"^--@include (.+)$", text, re.MULTILINE)).split()
+def includes(text: str, how: str = "include") -> list[str]:
+    return " ".join(re.findall(rf"^--@(?:{how}) (.+)$", text, re.MULTILINE)).split()
 
 
 def declared_keys(text: str) -> dict[str, str]:
@@ -168,22 +168,29 @@ def head(lib):
     return read(f"lib/{lib}.lua").partition("]]")[0]
 
 
+def reached(name: str, how: str) -> set[str]:
+    """The libs that a verb includes, and those that these include."""
+    found, todo = set(), includes(read(f"{name}.lua"), how)
+    while todo:
+        lib = todo.pop()
+        found.add(lib)
+        todo += [more for more in includes(read(f"lib/{lib}.lua"), how) if more not in found]
+    return found
+
+
 def test_each_lib_is_included_once_and_after_those_it_needs():
     for name in verbs():
         source = script(name).source
-        wanted, todo = set(), includes(read(f"{name}.lua"))
-        while todo:
-            lib = todo.pop()
-            wanted.add(lib)
-            todo += [more for more in includes(read(f"lib/{lib}.lua")) if more not in wanted]
+        wanted, every = reached(name, "include"), reached(name, "include|late")
 
         at = {lib: source.find(head(lib)) for lib in LIBS}
-        assert {lib for lib, position in at.items() if position >= 0} == wanted, name
-        assert all(source.count(head(lib)) == 1 for lib in wanted), name
-        for lib in wanted:
+        there = {lib for lib, position in at.items() if position >= 0}
+        assert there in (wanted, every), name
+        assert all(source.count(head(lib)) == 1 for lib in there), name
+        for lib in there:
             needs = includes(read(f"lib/{lib}.lua"))
             assert all(at[needed] < at[lib] for needed in needs), (name, lib)
-        assert source.endswith(read(f"{name}.lua")), name
+        assert source.endswith(read(f"{name}.lua") + "\nend)()"), name
 
 
 def test_a_verb_has_the_arguments_of_its_libs_and_those_of_their_keys_that_its_code_names():
@@ -233,6 +240,47 @@ def test_a_function_that_nobody_calls_is_left_out_with_the_key_that_only_it_name
 
     assert re.findall(r"function (\w+)", code.source) == ["count_due"]
     assert code.header.keys == ("due",)
+
+
+@pytest.fixture
+def made_up_late(tmp_path, lua_folder):
+    """A verb that does without a lib if it is called with 0, and another that never calls it."""
+    (tmp_path / "lib" / "rare.lua").write_text(
+        "--[[\nrare: made up\n]]\n--@include often rarer\n"
+        "local calls = 0\n"
+        "local function add() calls = calls + 1 return twice(calls) + thrice(calls) end\n"
+    )
+    (tmp_path / "lib" / "rarer.lua").write_text(
+        "--[[\nrarer: made up\n]]\nlocal function thrice(n) return 3 * n end\n"
+    )
+    (tmp_path / "lib" / "often.lua").write_text(
+        "--[[\noften: made up\n]]\nlocal function twice(n) return 2 * n end\n"
+    )
+    header = "ARGV   times    int    how often\n"
+    for name, body in {
+        "made_up_often": "local sum = twice(100)\nfor _ = 1, times do sum = sum + add() end\n",
+        "made_up_never": "local sum = twice(times)\n",
+    }.items():
+        (tmp_path / f"{name}.lua").write_text(
+            f"--[[\n{name}: made up\n\n{header}]]\n--@include often\n--@late rare\n"
+            f"{body}return sum\n"
+        )
+
+
+async def test_a_late_lib_is_defined_once_at_its_first_call(made_up_late, server):
+    for times, sum_ in ((0, 200), (1, 205), (3, 230)):
+        assert await server.call(script("made_up_often"), [], [times]) == sum_
+
+
+def test_what_only_late_libs_need_is_late_as_well(made_up_late):
+    often, _, late = script("made_up_often").source.partition("local function define_late()")
+
+    assert re.findall(r"function (\w+)\(n\)", often) == ["twice"]
+    assert re.findall(r"function (\w+)\(n\)", late) == ["thrice"]
+
+
+def test_a_late_lib_that_the_verb_never_calls_is_left_out(made_up_late):
+    assert "rare" not in script("made_up_never").source.replace("--@late rare", "")
 
 
 def test_a_lib_with_a_condition_is_enclosed_in_it(tmp_path, lua_folder):

@@ -10,7 +10,7 @@ from conftest import rude
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.records.metrics import MEMBERS, read_history, read_table, read_timings, record
-from skitter.model import Request
+from skitter.model import Completion, Request
 from skitter.observe.metrics import (
     COUNTERS,
     TIMING_GRAINS,
@@ -141,6 +141,25 @@ async def test_waits_of_all_shards_are_told_together(make_frontier, clock):
 
     [histogram] = found.values()
     assert histogram.count == len(leases) == 40
+    assert histogram.mean_ms == 30_000
+
+
+async def test_of_requests_leased_one_by_one_a_tenth_stands_for_all_once_many_are_done(
+    frontier, clock
+):
+    await frontier.add([Request(url=f"https://a.test/{n}") for n in range(1060)])
+    clock.advance(30)
+    for _ in range(2):
+        together = (await frontier.lease(500)).leases
+        await frontier.complete([Completion(lease=lease) for lease in together])
+    alone = [(await frontier.lease(1)).leases[0] for _ in range(60)]
+
+    found = await read_timings(frontier, "queue_wait", TIMING_GRAINS[0], [clock.now_ms // 60_000])
+
+    [histogram] = found.values()
+    samples = sum(lease.fingerprint.endswith("0") for lease in alone)
+    assert 0 < samples < 20
+    assert histogram.count == 1000 + 10 * samples
     assert histogram.mean_ms == 30_000
 
 

@@ -293,6 +293,8 @@ class Frontier:
         return Leased(leases, parts[0].state, min(waits, default=None), has_files)
 
     async def _lease_parts(self, limit: int, lease_part: LeasePart) -> list[Leased]:
+        if len(self.shards) == 1:  # the usual case
+            return [(await self._absent.ask_one(lease_part(0, min(limit, LEASE_BATCH)))).leased]
         order = _shuffled(list(range(len(self.shards))), random.random())
         if limit >= len(order):
             share, rest = divmod(limit, len(order))
@@ -306,8 +308,6 @@ class Frontier:
     async def _lease_from(self, limits: dict[int, int], lease_part: LeasePart) -> list[Leased]:
         """Lease from shards concurrently; from those short of max_pages a second time, if `refill`
         found more for them."""
-        if len(self.shards) == 1:
-            return [(await self._absent.ask_one(lease_part(0, min(limits[0], LEASE_BATCH)))).leased]
         parts = await self._absent.ask(
             {n: partial(lease_part, n, min(limit, LEASE_BATCH)) for n, limit in limits.items()}
         )

@@ -19,7 +19,8 @@ REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the pos
        links that were known
 COST   O(leases + links + items), each log N
 ]]
---@include once accept brings claims feedback enqueue live daily
+--@include once brings claims enqueue daily
+--@late accept feedback live depth
 local LINK = 5
 
 -- A page in flight when the job was cancelled is not fetched again after a resume: refusing its
@@ -36,7 +37,7 @@ local shows = #ARGV >= first_link + LINK * links and is_watched()
 local claims = read_claims(leases)
 end_leases(claims)
 
-local codes, finished, troubled, known, done = {}, {}, {}, {}, 0
+local codes, finished, troubled, known, done, taught = {}, {}, {}, {}, 0, false
 local link_at = first_link
 local item_at = link_at + LINK * links
 for i = 1, #claims do
@@ -49,7 +50,8 @@ for i = 1, #claims do
     done = done + 1
     local at_host = loaded[claim.host] -- end_leases has touched it
     at_host.pages = at_host.pages + 1
-    learn(claim, ARGV[claim.at + 3])
+    local feedback = ARGV[claim.at + 3]
+    if feedback ~= '' then learn(claim, feedback) taught = true end
     if not claim.stays then finished[#finished + 1] = claim.fp end -- stays: revisit.lua
     troubled[done] = claim.fp
     for at = link_at, next_link - 1, LINK do
@@ -72,8 +74,8 @@ bulk('HDEL', task, finished) -- their fingerprints stay in `seen`
 if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, troubled) end
 count('done', done)
 count_of_day(done)
-write_accepted()
-write_pages()
+if links > 0 then write_accepted() end
+if taught then write_pages() end
 commit()
 for i, position in ipairs(known) do codes[leases + i] = position end
 return remember(codes)

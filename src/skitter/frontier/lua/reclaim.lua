@@ -1,7 +1,7 @@
 --[[
 reclaim: take leases back from a worker known to be dead, before they expire. It still counts as a
 loss, as one of them may have killed it. If nobody saw it die, the rule for expired leases applies
-(lib/reap.lua): a power cut may have ended it.
+(lib/losses.lua): a power cut may have ended it.
 
 FLAGS  allow-oom
 ARGV   seen     int    1: a surviving process saw it die
@@ -12,7 +12,7 @@ EACH   fp       text
 REPLY  int    how many were taken back
 COST   O(leases * log N)
 ]]
---@include once reap enqueue
+--@include once losses enqueue
 expect_losses()
 local fps, held = {}, {}
 for at = EACH.start, #ARGV, EACH.stride do fps[#fps + 1] = ARGV[at] end

@@ -12,7 +12,9 @@ the lib files it includes, and names KEYS and ARGV for Lua:
 
 Lua creates every function and table of a script anew at each call, so a script contains only what
 its verb may use: the lib functions it calls, the keys it names, and the job options it names as
-`limits.name`. A lib with a line `--@if condition` runs only where that holds.
+`limits.name`. A lib with a line `--@if condition` runs only where that holds. What most calls do
+without is included by `--@late lib`: such a lib offers functions only, and it is defined, with all
+that only late libs need, when the first of them is called (ADR 100).
 
 A lib file declares its KEYS and ARGV in the same way; a verb gets the union. Scripts are called by
 SHA, which serves as the version: two releases can share a server.
@@ -34,7 +36,7 @@ from skitter.frontier.transport.keys import SHARD_KEYS
 from skitter.settings import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 #: Arguments that identify the caller and the time; shard.py fills them in.
 COMMON = ("now", "seq", "token", "vouched_ms")
@@ -54,7 +56,7 @@ _COMMENT = re.compile(r"--(?:\[\[[\s\S]*?\]\]|.*)")
 _WORD = re.compile(r"\w+")
 _LIMIT = re.compile(r"limits\.(\w+)")  # without \b: it is looked for at start-up
 _CONDITION = re.compile(r"^--@if (.+)$", re.MULTILINE)
-_INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^--@(include|late) (.+)$", re.MULTILINE)
 
 
 class Code(IntEnum):
@@ -120,13 +122,27 @@ def script(name: str, *, strict: bool = False) -> Script:
 def _assemble(name: str) -> tuple[Header, str]:
     """A verb without its flags line. Cached: assembling one takes a few milliseconds."""
     verb = _read(f"{name}.lua")
-    libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
-    parts = _without_unused(list(libs.values()), verb)
-    words = _words(verb).union(*(part.words for part in parts))
-    header = _merge(verb, list(libs.values()), words)
-    limits = [_limits([*(part.text for part in parts), verb])] if "limits" in libs else []
-    code = "\n".join([_prelude(name, header, words), *limits, *_enclosed(parts, verb), verb])
-    return header, code
+    early, late = ([_read(f"lib/{lib}.lua") for lib in libs] for libs in _includes(name))
+    parts = _without_unused([*early, *late], verb)
+    first, rest = parts[: len(early)], parts[len(early) :]
+    shared = _shared(
+        rest, [part.words for part in first if "--@late" in part.text] + [_words(verb)]
+    )
+    if not shared and late:  # only functions that this verb does not use call them
+        late, first, rest = [], _without_unused(early, verb), []
+    words = _words(verb).union(*(part.words for part in first))
+    later = frozenset[str]().union(*(part.words for part in rest))
+    header = _merge(verb, [*early, *late], words | later)
+    # In a function of its own, the code finds these names without a search for each that uses one.
+    code = [_prelude(name, header), _keys_and_codes(header, words), "return (function()"]
+    if any("read_control" in part.words for part in first):
+        code.append(_limits([*(part.text for part in [*first, *rest]), verb]))
+    if shared:
+        code.append(f"local {', '.join(shared)}")
+    code += _enclosed(first, _words(verb) | later)
+    if shared:
+        code.append(_late(rest, shared, _keys_and_codes(header, later - words)))
+    return header, "\n".join([*code, verb, "end)()"])
 
 
 def verbs() -> list[str]:
@@ -173,25 +189,35 @@ def _text(folder: Path, path: str) -> str:
     return (folder / path).read_text(encoding="utf-8")
 
 
-def _includes(name: str) -> list[str]:
-    """The lib files of a verb, each once and after its own includes."""
+def _includes(name: str) -> tuple[list[str], list[str]]:
+    """The lib files of a verb, each once and after its own includes: those that are always defined,
+    and those that only late ones need."""
+    verb = f"{name}.lua"
+    early = set(_ordered(verb, lambda how, _: how == "include"))
+    first = _ordered(verb, lambda how, lib: how == "include" or lib in early)
+    every = _ordered(verb, lambda *_: True)
+    return first, [lib for lib in every if lib not in early]
+
+
+def _ordered(path: str, follows: Callable[[str, str], bool]) -> list[str]:
+    """The libs that a file reaches, each after those that it needs itself."""
     order: list[str] = []
 
     def visit(path: str, trail: tuple[str, ...]) -> None:
-        for lib in _included(_read(path)):
+        for how, lib in _included(_read(path)):
             if lib in trail:
                 raise ValueError(f"lua/lib: {' -> '.join([*trail, lib])} is a circle")
-            if lib not in order:
+            if follows(how, lib) and lib not in order:
                 visit(f"lib/{lib}.lua", (*trail, lib))
                 order.append(lib)
 
-    visit(f"{name}.lua", ())
+    visit(path, ())
     return order
 
 
 @cache
-def _included(text: str) -> list[str]:
-    return [lib for match in _INCLUDE.finditer(text) for lib in match[1].split()]
+def _included(text: str) -> list[tuple[str, str]]:
+    return [(match[1], lib) for match in _INCLUDE.finditer(text) for lib in match[2].split()]
 
 
 def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
@@ -255,28 +281,53 @@ def _without_comments(text: str) -> str:
     return _COMMENT.sub("", text)
 
 
-def _enclosed(parts: list[_Part], verb: str) -> Iterator[str]:
+def _enclosed(
+    parts: list[_Part], used: frozenset[str], shared: frozenset[str] = frozenset()
+) -> Iterator[str]:
     """Each lib in a block that exports only names used outside: Lua allows 200 local variables."""
-    later = set(_words(verb))
+    later = set(used)
     blocks: list[str] = []
     for text, words in reversed(parts):
         names = (match[2] for match in _LOCAL.finditer(text))
-        blocks.append(_block(text, tuple(name for name in names if later & set(name.split(", ")))))
+        shown = tuple(name for name in names if later & set(name.split(", ")))
+        blocks.append(_block(text, shown, shared))
         later |= words
     return reversed(blocks)
 
 
 @cache
-def _block(lib: str, shown: tuple[str, ...]) -> str:
-    """A lib in a block; only the names in `shown` are visible outside it."""
+def _block(lib: str, shown: tuple[str, ...], shared: frozenset[str]) -> str:
+    """A lib in a block; only the names in `shown` are visible outside it. Those in `shared` have
+    been declared."""
 
     def declare(one: re.Match[str]) -> str:
         return (one[1] or "") + one[2] if one[2] in shown else one[0]
 
-    outside = f"local {', '.join(shown)}\n" if shown else ""
+    new = [name for name in shown if name not in shared]
+    outside = f"local {', '.join(new)}\n" if new else ""
     condition = _CONDITION.search(lib)
     begin = f"if {condition[1]} then" if condition else "do"
     return f"{outside}{begin}\n{_LOCAL.sub(declare, lib)}end"
+
+
+def _shared(parts: list[_Part], callers: list[frozenset[str]]) -> list[str]:
+    """What late libs offer: functions, as the first call of one of them defines all."""
+    words = frozenset[str]().union(*callers)
+    found = (match for part in parts for match in _LOCAL.finditer(part.text))
+    return [match[2] for match in found if match[1] and match[2] in words]
+
+
+def _late(parts: list[_Part], shared: list[str], named: str) -> str:
+    """Libs in a function that is called by the first call of one of those shared."""
+    return "\n".join(
+        [
+            "local function define_late()",
+            named,
+            *_enclosed(parts, frozenset(shared), frozenset(shared)),
+            "end",
+            *(f"function {one}(...) define_late() return {one}(...) end" for one in shared),
+        ]
+    )
 
 
 def _limits(texts: list[str]) -> str:
@@ -293,15 +344,20 @@ def _limits(texts: list[str]) -> str:
     )
 
 
-def _prelude(name: str, header: Header, words: frozenset[str]) -> str:
-    """Names for KEYS, ARGV and codes, on one line."""
+def _prelude(name: str, header: Header) -> str:
+    """Names for ARGV, on one line."""
     lines = [f"local verb = '{name}'"]
-    lines += [f"local {key} = KEYS[{i}]" for i, key in enumerate(header.keys, 1)]
     for i, (arg, kind) in enumerate(header.argv, 1):
         lines.append(f"local {arg} = {f'tonumber(ARGV[{i}])' if kind == 'int' else f'ARGV[{i}]'}")
     if header.each:
         lines.append(
             f"local EACH = {{start = {len(header.argv) + 1}, stride = {len(header.each)}}}"
         )
-    lines += [f"local {code.name} = {code.value}" for code in Code if code.name in words]
     return "; ".join(lines)
+
+
+def _keys_and_codes(header: Header, words: frozenset[str]) -> str:
+    """Names for those KEYS and codes that the code names, on one line."""
+    keys = [f"local {key} = KEYS[{i}]" for i, key in enumerate(header.keys, 1) if key in words]
+    codes = [f"local {code.name} = {code.value}" for code in Code if code.name in words]
+    return "; ".join([*keys, *codes])

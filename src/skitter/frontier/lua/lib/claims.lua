@@ -5,8 +5,10 @@ token there, or none: it is fenced off, and nothing it sends has any effect.
 KEYS   holder   hash   fingerprint -> token
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
+       probation hash  fingerprint of a lease -> shape whose budget it uses: shapes.lua
 ]]
---@include bulk counters expect host record shapes
+--@include bulk counters expect host record
+--@late shapes
 -- One claim per group of ARGV, whose second value is the token; `record` is false if the lease is
 -- lost. `how_many` defaults to all groups.
 local function read_claims(how_many)
@@ -49,5 +51,5 @@ local function end_leases(claims)
   end
   bulk('HDEL', holder, fps)
   bulk('ZREM', lease, fps)
-  end_probation(fps, names)
+  if redis.call('EXISTS', probation) == 1 then end_probation(fps, names) end
 end

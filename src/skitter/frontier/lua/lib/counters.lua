@@ -5,6 +5,10 @@ KEYS   stats    hash   counters
 ]]
 local changes, before = {}, nil
 
+local function as_int(number)
+  return string.format('%.0f', number)
+end
+
 local function count(counter, by)
   changes[counter] = (changes[counter] or 0) + by
 end
@@ -29,7 +33,7 @@ local function write_counters()
     if by ~= 0 then
       local sum = read_before(counter) + by
       before[counter] = sum
-      sums[#sums + 1], sums[#sums + 2] = counter, string.format('%.0f', sum)
+      sums[#sums + 1], sums[#sums + 2] = counter, as_int(sum)
     end
   end
   if #sums > 0 then redis.call('HSET', stats, unpack(sums)) end

@@ -15,7 +15,8 @@ KEYS   task     hash   fingerprint -> record
        delayed  zset   fingerprint -> ms
        lease    zset   fingerprint -> ms
 ]]
---@include host limits record delay lane bulk damaged enqueue revisit
+--@include host limits record delay lane bulk enqueue
+--@late damaged revisit
 local function wants_delay()
   if limits.delay_ms > 0 then return true end
   for _, known in pairs(loaded) do
@@ -40,26 +41,7 @@ local function pace(records, is_repeated)
   return table.concat(words, ' ')
 end
 
-local SOUND = '^%-?%d+ %S' -- the cheapest useful check
 local find = string.find
-
-local function give_up(fp, name, record)
-  local known = host(name)
-  known.in_flight = known.in_flight - 1
-  bury_damaged(fp, name, record)
-end
-
-local function without_damaged(fps, from, records)
-  local sound, kept = {}, {}
-  for i, record in ipairs(records) do
-    if record and find(record, SOUND) then
-      sound[#sound + 1], kept[#kept + 1] = fps[i], record
-    else
-      give_up(fps[i], from[i], record)
-    end
-  end
-  return sound, kept
-end
 
 -- The fingerprints that can be handed out, and their records in the same order.
 local function sift(fps, from)
@@ -84,7 +66,7 @@ local function wake(at_most)
     if name then enqueue(ready[i], name, priority) else count('damaged', 1) end
   end
   bulk('ZREM', delayed, ready)
-  wake_revisits(at_most)
+  if limits.revisit == 1 then wake_revisits(at_most) end
   local open = redis.call('ZRANGE', wait, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 2 * at_most)
   load_hosts(open)
   for _, name in ipairs(open) do host_in_line(name, WAIT) end

@@ -2,6 +2,8 @@
 record: what `task` holds for a fingerprint: `priority host body`. Lua never decodes the body: its
 doubles would corrupt 64-bit integers in user data.
 ]]
+local SOUND = '^%-?%d+ %S' -- the cheapest useful check
+
 local function pack_record(priority, name, body)
   return priority .. ' ' .. name .. ' ' .. body
 end

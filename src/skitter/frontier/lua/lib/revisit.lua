@@ -35,9 +35,8 @@ local function until_next_visit()
   return first and math.max(0, first - now_ms)
 end
 
--- A page that is due becomes pending, and no longer counts as done.
+-- If revisits are on: a page that is due becomes pending, and no longer counts as done.
 local function wake_revisits(at_most)
-  if limits.revisit ~= 1 then return end
   local ready = redis.call('ZRANGE', revisits, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
   for i, record in ipairs(bulk_read('HMGET', task, ready)) do
     local priority, name = unpack_record(record or '')

@@ -6,12 +6,11 @@ score: priority and order of arrival in one zset score; the lowest is served fir
 A double is exact up to 2^53: 40 bits count arrivals, 12 and a sign hold the priority.
 Each arrival of a request and each turn of a host draws a ticket.
 
-waits: measure how long requests wait in the queue. Tickets give the order of arrival, and marks the
-time at which some tickets were drawn. One request of a lease is the sample for all of them.
+mark_arrivals: note now and then what the time was when a ticket was drawn, for waits.lua.
 
 KEYS   marks    zset   ms -> the last ticket drawn before
 ]]
---@include counters limits clock slots
+--@include counters limits clock
 local TICKETS = 2 ^ 40
 local issued = read_counter('ticket')
 
@@ -40,7 +39,6 @@ local function priority_of(score)
 end
 
 local APART_MS, MAX_MARKS = 50, 500
-local taken = {} -- scores of the leased requests, as text
 
 -- Drop every other mark of the older half: the older they are, the further apart.
 local function thin_out()
@@ -56,15 +54,4 @@ local function mark_arrivals()
   if last and now_ms - last < APART_MS then return end
   redis.pcall('ZADD', marks, issued, as_int(now_ms))
   thin_out()
-end
-
-local function note_wait()
-  if #taken == 0 then return end
-  local ticket = place_in_line(tonumber(taken[issued % #taken + 1]) % TICKETS)
-  local before = '(' .. as_int(ticket)
-  local since = redis.pcall('ZRANGE', marks, before, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
-  since = tonumber(since)
-  if not since then return end
-  local waited_ms = math.max(0, now_ms - since)
-  add_timing('queue_wait', { waited_ms * 1000 * #taken, bucket_of(waited_ms), #taken })
 end

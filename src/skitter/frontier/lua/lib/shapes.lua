@@ -92,7 +92,6 @@ end
 
 -- Leases end. An unfinished page gives back its place in the budget, as it will be leased again.
 local function end_probation(fps, names)
-  if #fps == 0 or redis.call('EXISTS', probation) == 0 then return end
   for i, number in ipairs(bulk_read('HMGET', probation, fps)) do
     local entry = number and UNFINISHED[verb] and shape(names[i], tonumber(number))
     if entry then entry[1] = math.max(0, entry[1] - 1) end

@@ -8,15 +8,11 @@ KEYS   totals   hash   counter -> sum; `page_s`: when a page was last done
        counts   string slots of 40 bits: step/chunk/name
        timings  hash   bucket -> count; `us`: their sum: step/slot/name
 ]]
---@include clock
+--@include clock counters
 local SLOTS = 360
 local COUNTED = { { 10, 86400 }, { 60, 604800 } } -- step in s, kept for s
 local TIMED = { { 60, 86400 }, { 3600, 604800 }, { 0, 604800 } } -- 0: one slot for all
 local second = math.floor(wall_ms / 1000)
-
-local function as_int(number)
-  return string.format('%.0f', number)
-end
 
 local function place(key, step, width, name)
   local slot = step == 0 and 0 or math.floor(second / (step * width))

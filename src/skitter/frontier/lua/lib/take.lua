@@ -8,9 +8,11 @@ request: none left in `due` can come before those. A host that stays due joins t
 A request on its last chance, after too many losses, is handed out alone: if it is what kills
 workers, it does not take the rest of a batch with it.
 
+KEYS   trouble  hash   fingerprint -> msgpack: trouble.lua
 ARGV   lane     text   browser, file, or empty for plain HTTP: lane.lua
 ]]
---@include settle trouble score
+--@include settle score
+--@late trouble waits
 local function is_suspect(name)
   local head = redis.pcall('ZRANGE', queue .. name, 0, 0)[1]
   local losses = head and trouble_of(head).losses or 0
@@ -28,6 +30,8 @@ local function line_up(name, rank, wanted)
   table.insert(names, at + 1, name)
   table.insert(ranks, at + 1, rank)
 end
+
+local taken = {} -- scores of the requests, as text
 
 local function take_from(name)
   local known, popped = loaded[name], redis.pcall('ZPOPMIN', queue .. name) -- form_line loaded it
@@ -59,9 +63,21 @@ local function form_line(limit)
   end
 end
 
+-- For how many each of these requests stands in the figures of waits.lua. Measuring costs a sixth of
+-- a lease of one, so of those leased one by one, a tenth is measured once a job is under way.
+local SAMPLE, UNDER_WAY = 10, 1000
+
+local function weight_of(fps)
+  if #fps == 0 then return 0 end
+  if #fps >= SAMPLE or read_counter('done') < UNDER_WAY then return 1 end
+  return string.sub(fps[1], -1) == '0' and SAMPLE or 0
+end
+
 -- Up to `limit` fingerprints, and their hosts in the same order.
 local function take(limit)
-  local fps, from, wary = {}, {}, read_counter('lost') > 0 -- without losses there are no suspects
+  local fps, from = {}, {}
+  -- Without losses there are no suspects.
+  local wary = read_counter('lost') > 0 and redis.call('EXISTS', trouble) == 1
   if limit > 0 then form_line(limit) end
   while line.names[line.first] and #fps < limit do
     local name = line.names[line.first]
@@ -74,6 +90,7 @@ local function take(limit)
     if list == DUE then line_up(name, rank, limit - #fps) end
   end
   count('pending', -#fps)
-  note_wait()
+  local weight = weight_of(fps)
+  if weight > 0 then note_wait(taken, weight) end
   return fps, from
 end
