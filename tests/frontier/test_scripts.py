@@ -207,6 +207,31 @@ def test_a_verb_has_the_arguments_of_its_libs_and_those_of_their_keys_that_its_c
         assert len(header.keys) == len(set(header.keys)), name
 
 
+BUILTIN = ["error", "ipairs", "next", "pairs", "pcall", "tonumber", "tostring", "type", "unpack"]
+WORDS = ["and", "elseif", "function", "if", "in", "not", "or", "return", "until", "while"]
+
+
+def unknown_calls(code: str) -> set[str]:
+    """Functions that are called in code, but are neither defined in it nor the server's."""
+    code = re.sub(r"--(?:\[\[[\s\S]*?\]\]|.*)|'[^'\n]*'", "", code)
+    called = re.findall(r"(?<![\w.:])(?<!function )(\w+)\(", code)
+    parameters = re.findall(r"function\s?\w*\((.*?)\)", code)
+    local = re.findall(r"local (?:function )?([\w, ]+)", code)
+    known = re.findall(r"\w+", " ".join([*parameters, *local]))
+    return set(called) - {*known, *BUILTIN, *WORDS}
+
+
+def test_a_script_has_every_function_that_it_calls():
+    """Lua tells only when it gets there, which for a rare case may be after a release."""
+    for name in verbs():
+        source = script(name).source
+        without_late = re.sub(
+            r"\nlocal function define_late\(\)[\s\S]*?\nend\n(?=function )", "", source
+        )
+        assert unknown_calls(source) == set(), name
+        assert unknown_calls(without_late) - {"define_late"} == set(), name
+
+
 @pytest.fixture
 def lua_folder(tmp_path, monkeypatch):
     """A folder of our own in place of lua/."""

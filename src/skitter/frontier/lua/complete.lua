@@ -19,7 +19,7 @@ REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the pos
        links that were known
 COST   O(leases + links + items), each log N
 ]]
---@include once brings claims enqueue daily
+--@include once brings claims enqueue settle daily
 --@late accept feedback live depth
 local LINK = 5
 

@@ -11,13 +11,13 @@ local records = {}
 -- Few distinct priorities and depths occur, and a lookup is ten times faster than tonumber.
 local numbers = {}
 
-local function number(text)
+local function to_number(text)
   numbers[text] = numbers[text] or tonumber(text)
   return numbers[text]
 end
 
 local function accept(at, has_room)
-  local fp, depth = ARGV[at], number(ARGV[at + 3])
+  local fp, depth = ARGV[at], to_number(ARGV[at + 3])
   if not limits.open then
     count('refused', 1)
     if not has_seen(fp) then count('refused by drain', 1) end -- it is lost, unless offered again
@@ -33,7 +33,7 @@ local function accept(at, has_room)
   if keeps_depths then note_depth(fp, depth) end
   local length = #records
   records[length + 1], records[length + 2] = fp, ARGV[at + 4]
-  enqueue(fp, ARGV[at + 1], number(ARGV[at + 2]))
+  enqueue(fp, ARGV[at + 1], to_number(ARGV[at + 2]))
   return NEW
 end
 

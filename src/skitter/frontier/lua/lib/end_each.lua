@@ -1,7 +1,7 @@
 --[[
 end_each: end all leases in ARGV, call the verb's `finish` for each, and return a code for each.
 ]]
---@include once claims enqueue
+--@include once claims enqueue settle
 local function end_each(finish)
   expect('zset', due, due_browser, due_file, wait)
   local claims, codes = read_claims(), {}

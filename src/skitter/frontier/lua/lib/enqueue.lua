@@ -10,7 +10,8 @@ enqueue: make a request pending, behind others of its priority (in a lifo job: i
 commit: the last step of a script that writes: move each host it touched to the right list, then
 write each host and counter once.
 ]]
---@include host settle score
+--@include host score bulk counters
+--@late settle
 local function keeps_place(name, priority)
   local known, tied, best, listed_in = loaded[name], nil, nil, nil
   if known or not packed_hosts[name] then
@@ -59,7 +60,7 @@ local function settle_all()
   if arrived > 0 then mark_arrivals() end
   count('pending', arrived)
   arrivals = {}
-  settle_hosts()
+  if next(unsettled) then settle_hosts() end
 end
 
 local function commit()

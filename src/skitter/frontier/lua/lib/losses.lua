@@ -14,7 +14,7 @@ KEYS   lease    zset   fingerprint -> ms
                        and the mark of company.lua
        task     hash   fingerprint -> record
 ]]
---@include bulk enqueue record trouble trips shapes company expect
+--@include bulk enqueue delay record trouble trips shapes company expect
 local function was_in_company(token) return string.sub(token, -1) == IN_COMPANY end
 
 -- Count a loss of an entry of trouble.lua. Returns whether the request is to be buried.
