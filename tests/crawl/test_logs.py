@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from skitter.crawl.printed import records
+
 pytestmark = pytest.mark.timeout(300)
 
 SPIDER = """
@@ -69,3 +71,65 @@ def test_the_level_and_a_file_are_settings(machine):
     assert "info" not in {one["level"] for one in records}
     told = machine.call("logs", "talks", "--json").stdout.splitlines()
     assert "info" not in {json.loads(line)["level"] for line in told}
+
+
+LOUD = """
+import os, signal, traceback, warnings
+from pathlib import Path
+from skitter import Limits, Politeness, Spider
+spider = Spider("loud", ["%URL%"], politeness=Politeness(delay_s=0), limits=Limits(max_pages=1))
+
+@spider.page
+def page(page):
+    print("printed")
+    warnings.warn("take care")
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        traceback.print_exc()
+    once = Path("died")
+    if not once.exists():
+        once.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise ValueError("of two\\nlines")
+"""
+
+
+def test_each_line_of_each_process_is_json_with_its_time_level_and_job(machine):
+    (machine.folder / "loud.py").write_text(LOUD.replace("%URL%", machine.shop.url))
+    assert machine.call("create", "loud").returncode == 0
+    how = ("--log-format", "json")
+    serve = machine.start("serve", "--port", "0", *how)
+    load = machine.start("load", "loud", "--to", "rows.jsonl", *how)
+    run = machine.call("run", "loud.py", "--workers", "1", "-o", "mine.jsonl", *how)
+    for process in (serve, load):
+        process.terminate()
+    said = {"run": run.stdout + run.stderr}
+    said |= {"serve": "".join(serve.communicate()), "load": "".join(load.communicate())}
+
+    for name, text in said.items():
+        lines = [json.loads(line) for line in text.splitlines()]
+        assert lines, name
+        assert all(one["at"] > 1.7e9 and one["level"] and one["text"] for one in lines), name
+        assert {one["job"] for one in lines} == {"" if name == "serve" else "loud"}
+    texts = [json.loads(line)["text"] for line in said["run"].splitlines()]
+    assert "printed" in texts
+    [warned] = {text for text in texts if "take care" in text}
+    assert warned.endswith('warnings.warn("take care")')
+    [traced] = {text for text in texts if text.startswith("Traceback")}
+    assert traced.endswith("ZeroDivisionError: division by zero")
+    assert any("was killed by SIGKILL" in text for text in texts)
+
+
+def test_lines_that_belong_together_are_one_record():
+    trace = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "    x", "E: no"]
+    chained = ["During handling of the above exception, another exception occurred:"]
+    assert records(["a", *trace, "b", *chained, *trace]) == [
+        "a",
+        "\n".join(trace),
+        "b",
+        *chained,
+        "\n".join(trace),
+    ]
+    assert records([]) == []
+    assert records(["  cut off", "b"]) == ["  cut off", "b"]

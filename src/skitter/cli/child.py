@@ -52,7 +52,7 @@ def main(words: list[str]) -> None:
     else:
         work = _loader(job, int(parent), config, transform=rest[1] if rest else "")
     tuning.begin()
-    with open_log(config.log):
+    with open_log(config.log, job=job):
         try:
             uvloop.run(work())
         except (JobMissing, ServerStopped) as error:

@@ -17,7 +17,7 @@ from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.parameters import Argument, Exit, Option
 from skitter.cli.running import run_plan, supervisor_of
-from skitter.cli.show.output import LINES, print_progress
+from skitter.cli.show.output import ABOUT, LINES, print_progress
 from skitter.crawl.lifecycle import open_plan
 from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, UsageError
@@ -251,6 +251,7 @@ def plan_of(
     config = resolve(given, job=name, spider=spider.tables)
     check_log(config.log)
     LINES.set(config.log.format)
+    ABOUT.set(name)
     out, *also = main_first(config.output.places(f"{name}.{'jsonl' if target == PLAIN else 'db'}"))
     plan = Plan(
         target=target,

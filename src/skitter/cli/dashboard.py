@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from skitter.app import open_server
 from skitter.cli.common import SERVER, Where, on_server
+from skitter.cli.flags import LOGGING, Given, with_flags
 from skitter.cli.parameters import Option
 from skitter.cli.show.output import LINES, print_progress, say
 from skitter.cli.tuning import serving_here, tune_collector
 from skitter.engine.pulse import is_orphan
 from skitter.errors import InfrastructureError, UsageError
 from skitter.frontier.transport.connection import Server
+from skitter.observe.logs import open_log
 from skitter.settings import Settings, find_server, resolve
 from skitter.trust import spelled
 
@@ -48,6 +50,7 @@ async def until_stopped(task: asyncio.Task[None]) -> None:
     stopped.cancel()
 
 
+@with_flags(LOGGING)
 def serve(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65_535, help="0: any free port.")] = PORT,
@@ -65,6 +68,8 @@ def serve(
         Option(min=1, max=1000, help="Fetch pages on request (/api/scrape) with so many workers."),
     ] = None,
     where: Where = SERVER,
+    *,
+    given: Given,
 ) -> None:
     """Serve the HTTP API and the dashboard, until stopped.
 
@@ -79,7 +84,7 @@ def serve(
     address = Address(host, port, tls_cert, tls_key, tuple(allow_host or ()))
     address.check(insecure=insecure)
     listener, where = listen(address), where
-    config = resolve()
+    config = resolve(given)
     allow = config.fetch.allow_hosts
     LINES.set(config.log.format)
 
@@ -100,7 +105,7 @@ def serve(
             with fetching(where, workers):
                 await until_stopped(task)
 
-    with serving_here():
+    with serving_here(), open_log(config.log, to_stderr=not sys.stderr.isatty()):
         on_server(where, work)
 
 

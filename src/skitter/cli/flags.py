@@ -21,6 +21,7 @@ LAST = ("where", "redis", "directory", "as_json")
 #: The options with a flag in commands that crawl, fetch or work.
 CRAWLING = FLAGGED
 FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
+LOGGING = tuple(one for one in CRAWLING if one.table == "log")
 WORKING = tuple(one for one in CRAWLING if one.table not in ("output", "quality"))
 #: How values of a flag that is given more than once are joined; lists: `Option.between`.
 _BETWEEN = {dict: "\n", str: " "}

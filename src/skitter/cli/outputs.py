@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import uvloop
 
 from skitter.cli.common import SERVER, Directory, Job, Json, Where, seconds_of
+from skitter.cli.flags import LOGGING, Given, with_flags
 from skitter.cli.parameters import Option
 from skitter.cli.show.output import (
+    ABOUT,
     LINES,
     answer,
     emit_line,
@@ -61,6 +63,7 @@ CsvSafe = Annotated[
 ]
 
 
+@with_flags(LOGGING)
 def load_items(
     job: Job,
     to: Annotated[
@@ -82,11 +85,14 @@ def load_items(
     ] = None,
     csv_safe: CsvSafe = True,
     where: Where = SERVER,
+    *,
+    given: Given,
 ) -> None:
     """Move items from the server into a database or file, until stopped."""
     change = load_transform(transform, {}) if transform else None
-    where, config = where, resolve(job=job)
+    where, config = where, resolve(given, job=job)
     LINES.set(config.log.format)
+    ABOUT.set(job)
     if not (named := main_first(to or config.output.to)):
         raise UsageError(
             f"where do the items of {job} go? Name a file ({OUT_FILES}) or a DSN with --to, or set "
@@ -95,7 +101,7 @@ def load_items(
     outs = [Destination(dsn, job, where.directory, csv_safe) for dsn in named]
     for out in outs:
         out.check()
-    with open_log(config.log):
+    with open_log(config.log, job=job):
         written = uvloop.run(LoaderProcess(where, outs, change, print_progress).run())
     for out in outs:
         say(f"{job}: {some(written[out.place], 'row')} to {redact(out.dsn)}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skitter.crawl.plan import USAGE, Load, is_hopeless, restart_after_s, wanted_processes
+from skitter.crawl.printed import records
 from skitter.engine.leases import find_dead, reclaim
 from skitter.errors import InfrastructureError, SkitterError, UsageError
 from skitter.frontier.transport.connection import can_write
@@ -180,8 +181,8 @@ class Children:
 
     def pass_on(self) -> None:
         """Show what they printed."""
-        for line in self.output.read() if self.output else []:
-            self.on_output(line)
+        for text in records(self.output.read() if self.output else []):
+            self.on_output(text)
 
     def send(self, number: signal.Signals) -> None:
         for child in self._all:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable  # noqa: TC003
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - of a named tuple
 from typing import BinaryIO, NamedTuple, Self
@@ -18,6 +19,7 @@ from skitter.trust import open_append
 
 #: A larger file is rotated; one old file is kept.
 MAX_BYTES = 10 * 2**20
+TRACEBACK = "Traceback (most recent call last)"
 READ_BYTES = 64 * 2**10
 
 
@@ -102,6 +104,20 @@ class Output:
             self._at = file.tell()
         *lines, self._partial = found.split(b"\n")
         return [line.decode("utf-8", "replace") for line in lines if line.strip()]
+
+
+def records(lines: Iterable[str]) -> list[str]:
+    """Lines that belong together as one text: a traceback up to its exception, and what is
+    indented. Pure."""
+    found: list[list[str]] = []
+    for line in lines:
+        is_inside = line[:1].isspace()
+        is_end = found and found[-1][0].startswith(TRACEBACK) and found[-1][-1][:1].isspace()
+        if found and (is_inside or is_end):
+            found[-1].append(line)
+        else:
+            found.append([line])
+    return ["\n".join(one) for one in found]
 
 
 def _size(path: Path) -> int:

@@ -162,14 +162,16 @@ class ClusterLog(logging.Handler):
 
 
 @contextmanager
-def open_log(options: LogOptions) -> Iterator[None]:
-    """Apply the options: the level of our loggers, and of the root unless it has one; a file."""
+def open_log(options: LogOptions, *, job: str = "", to_stderr: bool = False) -> Iterator[None]:
+    """Apply the options: the level of our loggers, and of the root unless it has one; a file.
+    `job`: which the process works for. `to_stderr`: warnings as lines of JSON, if that is wanted,
+    of a process whose log nobody else keeps."""
     level, root = LEVELS[options.level], logging.getLogger()
     _OURS.setLevel(level)
     if root.level == logging.WARNING:  # Python's default; a user's own basicConfig() is respected
         root.setLevel(level)
-    handler = _file_handler(options) if options.file else logging.NullHandler()
-    handler.setLevel(level)
+    handler = _handler(options, job, to_stderr=to_stderr)
+    handler.setLevel(max(level, logging.WARNING) if to_stderr and not options.file else level)
     root.addHandler(handler)
     try:
         yield
@@ -178,13 +180,24 @@ def open_log(options: LogOptions) -> Iterator[None]:
         handler.close()
 
 
+def _handler(options: LogOptions, job: str, *, to_stderr: bool) -> logging.Handler:
+    if options.file:
+        return _file_handler(options, job)
+    if not to_stderr:
+        return logging.NullHandler()
+    handler = logging.StreamHandler()
+    if options.format == "json":
+        handler.setFormatter(JsonFormatter(job))
+    return handler
+
+
 def check_log(options: LogOptions) -> None:
     """Raise UsageError if the file cannot be written, before anything depends on it."""
     if options.file:
         _file_handler(options).close()
 
 
-def _file_handler(options: LogOptions) -> logging.Handler:
+def _file_handler(options: LogOptions, job: str = "") -> logging.Handler:
     assert options.file
     try:
         handler = logging.handlers.WatchedFileHandler(options.file, encoding="utf-8")
@@ -192,7 +205,7 @@ def _file_handler(options: LogOptions) -> logging.Handler:
         raise UsageError(
             f"the log cannot be written to {options.file}: {error.strerror}. Choose another file."
         ) from error
-    handler.setFormatter(JsonFormatter() if options.format == "json" else TextFormatter())
+    handler.setFormatter(JsonFormatter(job) if options.format == "json" else TextFormatter())
     return handler
 
 
@@ -208,12 +221,17 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
+    """One JSON object per line, with its traceback if there is one."""
+
+    def __init__(self, job: str = "") -> None:
+        super().__init__()
+        self._job = job
 
     def format(self, record: logging.LogRecord) -> str:
         facts = {
             "at": record.created,
             "level": _name_of(record.levelno),
+            "job": self._job,
             "logger": record.name,
             "process": record.process,
             "url": redact(PAGE_URL.get()),

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PATIENT_S: Final = 2.0
 #: The option log.format, for lines on stderr that no terminal shows.
 LINES: Final = ContextVar("skitter_lines", default="text")
+#: The job that such lines are about; empty: a command of no job, such as `serve`.
+ABOUT: Final = ContextVar("skitter_about", default="")
 _NOT_ASCII: Final = re.compile(r"[^\x20-\x7e]")
 
 
@@ -68,7 +70,7 @@ def say(text: str) -> None:
 
         console.wrapped(console.out, text)
     else:
-        _write(sys.stdout, _cleaned(text))
+        _write(sys.stdout, _formatted("info", text) or _cleaned(text))
 
 
 def answer(value: Any, sentence: str, *, as_json: bool) -> None:
@@ -116,13 +118,18 @@ def _formatted(level: str, text: str) -> str:
     """As an object of JSON, if that is wanted."""
     if LINES.get() != "json":
         return ""
-    return _safe_json(_json({"at": time.time(), "level": level, "text": text}))
+    line = {"at": time.time(), "level": level, "job": ABOUT.get(), "text": text}
+    return _safe_json(_json(line))
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:
     """Print names and values. A long value is never cut: on a terminal, it is wrapped."""
     lines = [(name, str(value)) for name, value in rows]
     width = max((len(name) for name, _ in lines), default=0)
+    if LINES.get() == "json" and not _is_terminal(sys.stdout):
+        for name, value in lines:
+            _write(sys.stdout, _formatted("info", f"{name}: {value}" if name else value))
+        return
     if _is_terminal(sys.stdout):
         from skitter.cli.show import console
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skitter.cli.show.console import indented, plain
-from skitter.cli.show.output import say
+from skitter.cli.show.output import LINES, print_progress, say
 from skitter.crawl.watch import Overview
 from skitter.model import State
 from skitter.observe.report import duration, excluded, kept_pages, some, waiting
@@ -75,17 +75,31 @@ class CrawlDisplay:
     def announce(self, text: str) -> None:
         """Print news if there is no block that shows it."""
         if not self._live and not self.quiet:
-            self.console.print(plain(text))
+            self._write(text)
 
     def remark(self, text: str) -> None:
         """Print what a user should see also after the block is gone."""
         if not self.quiet:
-            self.console.print(plain(text, "yellow"))
+            self._write(text, "yellow")
+
+    def _write(self, text: str, style: str = "") -> None:
+        if LINES.get() == "json" and not self.console.is_terminal:
+            print_progress(text)
+        else:
+            self.console.print(plain(text, style))
 
     def _print(self, text: str, now: float) -> None:
         if now - self._printed_at > (SAME_EVERY_S if text == self._text else PLAIN_EVERY_S):
             self._text, self._printed_at = text, now
-            self.console.print(plain(text))
+            self._write(text)
+
+
+def _detail(text: str) -> None:
+    """Of the line above."""
+    if LINES.get() == "json":
+        say(text)
+    else:
+        indented(text)
 
 
 def line(moment: Moment) -> str:
@@ -298,6 +312,6 @@ def _show_reasons(reasons: dict[str, int]) -> None:
     first = list(reasons.items())[:REASONS_SHOWN]
     width = max(len(f"{count:,}") for _, count in first)
     for reason, count in first:
-        indented(f"{count:>{width},} x {reason}")
+        _detail(f"{count:>{width},} x {reason}")
     if more := len(reasons) - len(first):
-        indented(f"and {some(more, 'other reason')}")
+        _detail(f"and {some(more, 'other reason')}")
