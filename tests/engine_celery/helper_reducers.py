@@ -1,4 +1,4 @@
-"""A reducer of the user's on our app: `celery -A skitter.celery worker -I this module`."""
+"""Tasks of the user's on our app: `celery -A skitter.celery worker -I this module`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import time
 from pathlib import Path
 
 from skitter.celery import app
+from waiting import until
+
+
+@app.task(name="until_there")
+def until_there(file):
+    """A task that keeps its process busy."""
+    until(Path(file).exists)
 
 
 @app.task(name="slowly")

@@ -1,4 +1,4 @@
-"""`skitter run --engine celery`: what was left under the name of its job does not hold it up."""
+"""`skitter run --engine celery`: what it waits for, and for what not."""
 
 from __future__ import annotations
 
@@ -60,7 +60,26 @@ def test_a_run_replaces_what_another_one_has_left_registered(station):
 
     run = start_run(station, "--workers", "2")
     until(lambda: [(spec.out, spec.pumps) for spec in specs(station)] == [("", 2)])
+    until(lambda: "No Celery worker answers" in (station.folder / "run.log").read_text())
     station.worker("-c", "3")
 
     assert run.wait(timeout=PATIENCE_S) == 0
     assert_complete(station)
+
+
+def test_a_run_says_what_it_waits_for_and_makes_up_for_a_lost_message(station):
+    """The only process is busy with a task of the user's, and then the broker loses its queues."""
+    station.worker("-c", "1", "-I", "engine_celery.helper_reducers")
+    over = station.folder / "over"
+    station.app.send_task("until_there", [str(over)])
+    until(lambda: station.app.control.inspect().active())
+
+    run = start_run(station)
+    log = station.folder / "run.log"
+    until(lambda: "No Celery worker is at work on the crawl: w" in log.read_text())
+    assert station.app.control.purge() > 0
+    over.touch()
+
+    assert run.wait(timeout=PATIENCE_S) == 0
+    assert_complete(station)
+    assert log.read_text().count("No Celery worker") == 1

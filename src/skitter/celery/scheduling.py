@@ -63,10 +63,16 @@ MAX_SLOTS = 100_000
 SLOTS_TTL_S = 5 * WATCH_S
 #: A pump that has not reported for this long is dead or blocked. Half the usual lease.
 SILENT_S = 30.0
-NO_WORKER_S = 8.0
+#: How long a crawl with work has no pump before its user is told so.
+NO_PUMP_S = 8.0
+PING_S = 2.0
 NO_WORKER = (
     "No Celery worker answers: start one with `skitter celery worker`, or with "
     "`celery -A skitter.celery worker`. The crawl waits for it."
+)
+BUSY = (
+    "No Celery worker is at work on the crawl: {} may be busy with other tasks, or take other "
+    "queues than {!r} (-Q). The crawl waits for one."
 )
 UNSIGNED = (
     "SKITTER_SECRET is not set: only workers started with this spider run it "
@@ -284,9 +290,9 @@ class CeleryPool:
     frontier: Frontier
     spec: JobSpec
     progress: Callable[[str], None]
-    _started_at: float = field(default_factory=time.monotonic)
     _registered: bool = False
-    _warned: bool = False
+    _pumped_at: float = field(default_factory=time.monotonic)  # when a pump was last seen
+    _told: bool = False  # why there has been none since
     _log_read_to: str = "-"
 
     async def scale(self, _: int | None, stats: Stats) -> None:
@@ -301,10 +307,7 @@ class CeleryPool:
             self._registered = True
         await send_pumps(self.runtime, self.frontier, self.spec, stats)
         await self._show_errors()
-        if not self._warned and time.monotonic() - self._started_at > NO_WORKER_S:
-            self._warned = True
-            if not await count_slots(server):
-                self.progress(NO_WORKER)
+        await self._tell_idle()
 
     async def _show_errors(self) -> None:
         """Show why a pump could not start, e.g. its worker has another secret, or no such file."""
@@ -312,7 +315,25 @@ class CeleryPool:
         for event in await read_log(self.frontier, self._log_read_to):
             self._log_read_to = event.id
             if event.level == "error" and not first:
+                self._told = True
                 self.progress(event.text)
+
+    async def _tell_idle(self) -> None:
+        """Say what it waits for, once each time. Missing pumps are sent in any case."""
+        if await self.running():
+            self._pumped_at, self._told = time.monotonic(), False
+        elif not self._told and time.monotonic() - self._pumped_at > NO_PUMP_S:
+            self._told = True
+            with suppress(OperationalError):  # `send` reports it
+                names, queue = await in_thread(self._answering), self.runtime.settings.queues.http
+                self.progress(BUSY.format(", ".join(names), queue) if names else NO_WORKER)
+
+    def _answering(self) -> list[str]:
+        """The Celery workers, also those whose processes are all busy; blocks."""
+        with publishing(), self.runtime.brief.producer() as producer:
+            connection = producer and producer.connection
+            found = self.runtime.app.control.ping(timeout=PING_S, connection=connection)
+        return sorted(name for one in found for name in one)
 
     async def running(self) -> int:
         return sum(worker.kind == "celery" for worker in await live_workers(self.frontier))
