@@ -84,6 +84,25 @@ def test_the_main_text_keeps_its_parts_apart():
     assert not any(word in text for word in ("Novels", "cookies", "Imprint"))
 
 
+@pytest.mark.parametrize(
+    ("markup", "said"),
+    [
+        ("<ul><pre><li>one<li>two</pre></ul>", ["- one", "- two"]),
+        ("<ul>Then <b>add</b> salt.<li>one<li>two</ul>", ["- Then add salt.", "- one", "- two"]),
+        ("<ol><h3>Steps</h3><li>one</li></ol>", ["Steps", "one"]),
+        ("<td><ul><a>one</a><ul><li>two</ul></ul>", ["- one", "- two"]),
+        (
+            "<table><caption>Prices</caption><tr><th>a<th>b<tr><td>1<td>2</table>",
+            ["Prices", "1 | 2"],
+        ),
+    ],
+)
+def test_text_beside_the_items_of_a_list_and_captions_are_not_lost(markup: str, said: list[str]):
+    text = Page.of(f"<h1>Dune</h1>{markup}").main_text
+
+    assert [line for line in said if line not in text] == []
+
+
 @pytest.mark.parametrize("tag", ['section id="menus"', 'div class="section" id="menus"'])
 def test_a_chapter_on_menus_is_no_menu(tag: str):
     page = Page.of(f"""<main><h1>Windows</h1><p>{"A long chapter. " * 20}</p>

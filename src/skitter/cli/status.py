@@ -218,7 +218,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         ),
         ("today", stats.today, "page", "since 00:00 UTC, of those that a day may have"),
         ("shelved", stats.shelved, "pending URL", "on hosts that reached max_pages_per_host"),
-        ("changes", stats.changes, "entry", f"in the feed: `skitter changes {job}`"),
+        ("changes", stats.changes, "change", f"noted: `skitter changes {job}`"),
         ("unchanged", stats.unchanged, "visit", "to unchanged pages: no handler ran"),
         ("changed", stats.changed, "visit", "to changed pages"),
         ("missing", stats.missing, "visit", "to pages not found (404, 410): visited once more"),

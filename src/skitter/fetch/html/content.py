@@ -64,6 +64,9 @@ _LINKED: Final = 0.8
 #: What a cell of a table of values does not have, and what is in a table beside its values.
 _NOT_IN_CELLS: Final = "td ul,td ol,td dl,td pre,td h1,td h2,td h3,td h4"
 _ROWS: Final = "td,caption,tr,tbody,thead,tfoot"
+#: Lists, and what is written of them.
+_BOXES: Final = "ul,ol,menu"
+_ITEMS: Final = ("li", "ul", "ol", "menu")
 _TEXT: Final = turbohtml.PlainText(bullet="- ", table_cell_separator=" | ")
 _MARKDOWN: Final = turbohtml.Markdown()
 _SPACES: Final = re.compile(r"&#(?:160|[xX][aA]0);")
@@ -73,7 +76,9 @@ _PUBLISHED: Final = DateExtraction(original=True, extensive_search=False)
 
 def main_text(markup: str, base: str) -> str:
     """The main part of a page, in paragraphs; of a page that has none, all of its text."""
-    return _tidy(_main(_parse(markup)).to_text(_TEXT))
+    part = _main(_parse(markup))
+    _into_items(part)
+    return _tidy(part.to_text(_TEXT))
 
 
 def markdown(markup: str, base: str) -> str:
@@ -111,6 +116,31 @@ def _unwrap_columns(document: Any) -> None:
             part.unwrap()
     for table in columns:
         table.tag = "div"
+
+
+def _into_items(part: Any) -> None:
+    """As text, turbohtml writes no caption of a table, and of a list only its items. What authors
+    put beside items, as in `<ul><pre><li>`, becomes an item; a caption stands before its table."""
+    for caption in part.select("table caption"):
+        caption.tag = "p"
+        caption.closest("table").insert_before(caption)
+    for box in part.select(_BOXES):
+        for around in box.children:
+            if not _is_item(around) and any(map(_is_item, around.children)):
+                around.unwrap()
+        item = None
+        for child in box.children:
+            if _is_item(child):
+                item = None
+            elif item is not None:
+                item.append(child)
+            elif child.text.strip():
+                item = turbohtml.Element("li")
+                child.wrap(item)
+
+
+def _is_item(node: Any) -> bool:
+    return getattr(node, "tag", "") in _ITEMS
 
 
 def _write(part: Any, base: str) -> str:
