@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,10 @@ async def test_a_cancellation_while_closing_leaves_no_connection_open(server_url
     assert [connection.is_connected for connection in opened] == [False]
 
 
+@pytest.mark.skipif(
+    (3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2),
+    reason="asyncio never waits for a reader: CVE-2024-12254",
+)
 async def test_a_server_that_reads_nothing_is_a_timeout():
     async def read_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await ended.wait()
