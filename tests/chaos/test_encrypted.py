@@ -75,6 +75,23 @@ async def test_a_certificate_that_nobody_signed_is_refused_with_a_sentence(encry
     assert "redis://" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            ("certificate.pem", "nothing.pem"),
+            "a file that the URL .* names .* .no such file",
+        ),
+        (("certificate.pem", "key.pem"), "a file that the URL .* names cannot be used"),
+        (("127.0.0.1:", "127.1:"), "shows a certificate of another name"),
+    ],
+)
+async def test_a_mistake_in_the_address_of_an_encrypted_server_is_named(encrypted, change, says):
+    with pytest.raises(ServerUnreachable, match=says):
+        async with connect(encrypted.replace(*change)):
+            pass
+
+
 async def fetch_a_feed(url: str, job: str) -> list[bytes]:
     """A crawl's first steps, and messages of a key in some slot."""
     async with connect(url) as server:

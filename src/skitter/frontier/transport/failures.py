@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: script, its replicas are down, or it became a replica itself while we waited for one.
 LATER = ("BUSY ", "NOREPLICAS ", "UNBLOCKED ")
 NO_MASTER = "no sentinel there knows a master of that name"
+#: Of Python's ssl, about files that a URL names.
+BAD_FILES = ("No such file", "Permission denied", "[X509", "PEM lib", "[SSL] PEM")
 NO_NODE = "none of these nodes answers"
 NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
 #: Answers of a server of another kind than the URL says.
@@ -95,6 +97,16 @@ def _away(where: str, error: Exception, *, accepted: bool) -> SkitterError:
     if mistaken := _mistaken(where, _whole(error)):
         return mistaken
     reason = _reason(error, where)
+    if "ssl_" in where and any(words in _whole(error) for words in BAD_FILES):
+        return ServerUnreachable(
+            f"a file that the URL {where} names cannot be used ({reason}): ssl_ca_certs is the "
+            "certificate of a CA, ssl_certfile and ssl_keyfile are our own, all of them PEM files."
+        )
+    if "CERTIFICATE_VERIFY_FAILED" in _whole(error) and "mismatch" in reason:
+        return ServerUnreachable(
+            f"{where} shows a certificate of another name ({reason}): write a name or address into "
+            "the URL that the certificate is for."
+        )
     if "CERTIFICATE_VERIFY_FAILED" in _whole(error):
         return ServerUnreachable(
             f"{where} shows a certificate that this machine does not trust ({reason}): if it is "
