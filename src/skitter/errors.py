@@ -480,10 +480,11 @@ class NoRoomForFiles(InfrastructureError):
 
     retryable = True
 
-    def __init__(self, folder: Path, reason: str) -> None:
+    def __init__(self, folder: Path | str, reason: str) -> None:
+        option = "files.store" if isinstance(folder, str) else "files.folder"
         super().__init__(
             f"files cannot be written to {folder} ({reason}): make room, or name another folder "
-            "(files.folder). Downloads wait."
+            f"({option}). Downloads wait."
         )
         self.folder = folder
 

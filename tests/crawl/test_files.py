@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from obstore.store import from_url
 
+from buckets import s3
 from crawl.conftest import kill
 
 pytestmark = pytest.mark.timeout(300)
@@ -99,14 +101,24 @@ def largest_mb(pid: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
+@pytest.fixture(params=["folder", "s3"])
+def store(request, monkeypatch):
+    if request.param == "folder":
+        yield None
+    else:
+        with s3(monkeypatch) as bucket:
+            yield f"{bucket}/films"
+
+
 def test_a_large_file_is_fetched_about_once_though_its_workers_are_killed(
-    cinema, make_machine, open_shop, until
+    cinema, make_machine, open_shop, until, store
 ):
     machine = make_machine(open_shop())
     (machine.folder / "film.py").write_text(SPIDER.format(url=cinema.url))
     for mark in (40 * MB, 80 * MB):
         cinema.passed[mark] = threading.Event()
-    crawl = machine.start("run", "film.py", "--workers", "1", "-s", "files.folder=films")
+    more = ("--files-store", store) if store else ()
+    crawl = machine.start("run", "film.py", "--workers", "1", "-s", "files.folder=films", *more)
     parts = machine.folder / "films" / ".parts"
     for mark, go in cinema.passed.items():
         until(lambda mark=mark: sum(one.stat().st_size for one in parts.glob("*")) >= mark - MB)
@@ -120,8 +132,12 @@ def test_a_large_file_is_fetched_about_once_though_its_workers_are_killed(
     with closing(sqlite3.connect(machine.folder / "t.db")) as database:
         [(film,)] = database.execute("SELECT film FROM t").fetchall()
     told = json.loads(film)
-    stored = machine.folder / told["path"]
     assert (told["size"], told["sha256"], told["type"]) == (SIZE, CONTENT, "video/mp4")
-    assert sha256(stored.read_bytes()).hexdigest() == CONTENT
+    if store:
+        assert told["path"] == f"{store}/{CONTENT[:2]}/{CONTENT}"
+        stored = bytes(from_url(store).get(f"{CONTENT[:2]}/{CONTENT}").bytes())
+    else:
+        stored = (machine.folder / told["path"]).read_bytes()
+    assert sha256(stored).hexdigest() == CONTENT
     assert cinema.sent <= 1.1 * SIZE
     assert not list(parts.iterdir()), "nothing is left of the parts"

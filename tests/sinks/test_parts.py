@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
+from buckets import s3
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, write
 from skitter.errors import UsageError
 from skitter.sinks import Destination
 from skitter.sinks.databases.part_files import Outbox
-from skitter.sinks.objects import Folder
+from skitter.sinks.objects import Folder, _put
 from skitter.sinks.registry import open_database
 
 
@@ -95,21 +96,8 @@ def test_a_mistake_in_the_address_is_a_sentence(query: str):
 
 
 def test_parts_in_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Against moto, if it is installed: it brings thirty packages."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        for name, value in [
-            ("ACCESS_KEY_ID", "x"), ("SECRET_ACCESS_KEY", "y"), ("REGION", "us-east-1"),
-            ("ALLOW_HTTP", "true"),
-        ]:  # fmt: skip
-            monkeypatch.setenv(f"AWS_{name}", value)
-        from urllib.request import Request, urlopen
-
-        urlopen(Request(f"http://{host}:{port}/bucket", method="PUT")).close()
-        database, to = tmp_path / "x.db", "s3://bucket/books/?format=jsonl&rows=2"
+    with s3(monkeypatch) as bucket:
+        database, to = tmp_path / "x.db", f"{bucket}/books/?format=jsonl&rows=2"
         write(database, results([{"n": n} for n in range(5)]))
         assert add(database, to) == 5
         remote = Folder.of(to).open()
@@ -119,9 +107,5 @@ def test_parts_in_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert sorted(line["n"] for line in lines) == list(range(5))
         assert len(names) == 3
         body = bytes(remote.get(names[0]).bytes())
-        from skitter.sinks.objects import _put
-
         asyncio.run(_put(remote, Folder.of(to), names[0], b"another"))  # no second one
         assert bytes(remote.get(names[0]).bytes()) == body
-    finally:
-        server.stop()

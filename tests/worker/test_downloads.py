@@ -14,9 +14,13 @@ from random import Random
 
 import pytest
 
+from buckets import s3
 from conftest import rude
 from skitter import File, Spider
+from skitter.errors import NoRoomForFiles, UsageError
 from skitter.explain import explain_url
+from skitter.fetch import filebucket
+from skitter.fetch.filebucket import Bucket
 from skitter.fetch.filestore import PROGRESS_BYTES, FileStore, Stored
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.dead import dead_letters
@@ -181,6 +185,77 @@ async def test_a_second_crawl_fetches_no_file_that_has_not_changed(
                 assert all(is_right(library, told) for told in (pdf, *covers))
     assert sent[0] == sent[1]
     assert not list((tmp_path / "files" / ".parts").iterdir())
+
+
+@pytest.fixture(params=["file", "s3"])
+def bucket(request, tmp_path, monkeypatch):
+    if request.param == "file":
+        yield f"file://{tmp_path}/store"
+    else:
+        with s3(monkeypatch) as opened:
+            yield f"{opened}/files"
+
+
+def put_in(store) -> dict[str, bytes]:
+    remote = filebucket._opened(store)
+    names = [one["path"] for page in remote.list() for one in page]
+    return {name: bytes(remote.get(name).bytes()) for name in names if name[0] != "."}
+
+
+async def test_files_go_to_an_object_store_each_content_once_for_all_machines(
+    server, job, spider, tmp_path, bucket
+):
+    library, sent = Library(cuts=15), []
+    filebucket._opened.cache_clear()  # of the server of another test
+    async with serve_web(library) as web:
+        for machine in (job, f"{job}-2"):
+            frontier = await create_job(server, machine, options=rude())
+            here = tmp_path / machine
+            here.mkdir()
+            rows = await crawl(web, frontier, spider, here, store=bucket)
+            sent.append(library.sent)
+            told = [one for pdf, covers in rows.values() for one in (pdf, *covers)]
+            assert {one["path"] for one in told} == {
+                f"{bucket}/{digest[:2]}/{digest}" for digest in {one["sha256"] for one in told}
+            }
+            assert not [one for one in (here / "files").glob("**/*") if one.is_file()]
+    found = put_in(bucket)
+    assert {name[3:] for name in found} == {sha256(one).hexdigest() for one in found.values()}
+    assert len(found) == 12
+    assert library.ranges, "what was cut off went on"
+    assert sent[0] == sent[1], "the other machine was told what is there"
+
+
+def test_a_store_that_takes_no_file_makes_downloads_wait(tmp_path):
+    away, part = Bucket(f"file://{tmp_path}/store"), tmp_path / "part"
+    away.check()
+    part.write_bytes(b"x")
+    (tmp_path / "store" / "aa").write_text("no folder")
+    with pytest.raises(UsageError, match="is not an object store"):
+        Bucket("ftp://bucket/files").check()
+    with pytest.raises(NoRoomForFiles, match=r"files.store\). Downloads wait"):
+        away.add("aa/aa", part, "")
+    assert part.exists()
+
+
+async def test_a_download_that_was_whole_when_its_worker_died_asks_for_one_byte(
+    frontier, spider, tmp_path
+):
+    """A request for no bytes at all is refused by real servers: 416."""
+    library = Library()
+    async with serve_web(library) as web:
+        url = web.url("/file2.pdf")
+        content = library.content("/file2.pdf")
+        part = FileStore(tmp_path / "files", 10**9).begin(url)
+        said = ("content-type", library.kind), ("etag", library.tag)
+        part.begins(200, [*said, ("content-length", str(len(content)))])
+        part.take(content)
+        part.end()
+        part.close()
+        rows = await crawl(web, frontier, spider, tmp_path)
+
+    assert library.ranges == [f"bytes={len(content) - 1}-"]
+    assert is_right(library, rows["2"][0])
 
 
 async def test_two_urls_that_redirect_to_one_file_both_get_it(frontier, tmp_path):

@@ -22,6 +22,7 @@ from skitter.crawl.lifecycle import open_plan
 from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.fetch.browser.chromium import check_browser
+from skitter.fetch.filebucket import Bucket
 from skitter.fetch.pdf import has_library
 from skitter.frontier.control import change_options
 from skitter.frontier.frontier import Frontier
@@ -267,6 +268,10 @@ def plan_of(
         from skitter.archive.store import check  # an extra
 
         check(plan.worker.archive.store)
+    if plan.worker.files.store:
+        Bucket(plan.worker.files.store).check()
+        if plan.worker.files.text:
+            raise UsageError("--files-text reads files from a folder: leave --files-store out.")
     if plan.worker.files.text and not has_library():
         raise MissingExtra("the text of PDF files", "pdf")
     if plan.renders_here:  # report it once, not from each process

@@ -11,6 +11,7 @@ from skitter.engine.caches import RobotsCache, SessionStore
 from skitter.engine.outbox import RequestMemory
 from skitter.engine.rendering import Adaptive, BrowserFetcher
 from skitter.engine.verdict import Policy
+from skitter.fetch.filebucket import Bucket
 from skitter.fetch.filestore import FileStore
 from skitter.fetch.http.guard import Guard
 from skitter.frontier.records.failed import FailedPages
@@ -116,8 +117,9 @@ class Parts:
     @cached_property
     def files(self) -> FileStore:
         """Where files are downloaded to; only where a page names one."""
-        options = self.config.files
-        return FileStore(options.folder, round(options.max_mb * 10**6), options.max_time_s)
+        options, limit = self.config.files, round(self.config.files.max_mb * 10**6)
+        bucket = Bucket(options.store) if options.store else None
+        return FileStore(options.folder, limit, options.max_time_s, bucket)
 
     def allows(self, link: Request, *, parent: str) -> Allowed | Refused:
         """Whether the crawl may go there."""

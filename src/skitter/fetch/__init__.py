@@ -1,12 +1,13 @@
 """Fetching pages: one exchange per call, with limits on all outside input.
 
-browser/   Pages rendered by a browser
-filestore  A folder of downloaded files, each content once, under its SHA-256
-html/      Bytes become text and trees, within limits
-http/      One HTTP exchange: clients, and whom they may connect to
-pdf        Text of PDF files, by a program of its own: the library reads what strangers wrote
-robots     robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
-session    Session: who we are to a site: the cookies it gave us, headers from a log-in, a route
+browser/    Pages rendered by a browser
+filebucket  Downloaded files in an object store: s3://, gs://, az:// and file:///
+filestore   A folder of downloaded files, each content once, under its SHA-256
+html/       Bytes become text and trees, within limits
+http/       One HTTP exchange: clients, and whom they may connect to
+pdf         Text of PDF files, by a program of its own: the library reads what strangers wrote
+robots      robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it
+session     Session: who we are to a site: the cookies it gave us, headers from a log-in, a route
 """
 
 from skitter.fetch.browser.render import Render, Renderer

@@ -4,7 +4,8 @@
     files/.urls/9c/9c41…json   what is known of a URL, so that it is not downloaded again
     files/.parts/9c41…         a download that has not ended; the next attempt goes on with it
 
-Several processes may share it, and machines too, if its file system has locks.
+With an object store (filebucket.py) the first two are there, and only parts in the folder. Several
+processes may share it, and machines too, if its file system has locks.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from skitter.errors import NO_ROOM, BadResponse, NoRoomForFiles, ResponseTooLarg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from skitter.fetch.filebucket import Bucket
 
 OK, PARTIAL = 200, 206
 PIECE_BYTES: Final = 2**20
@@ -58,6 +61,7 @@ class _Begun(msgspec.Struct, frozen=True):
     etag: str = ""
     modified: str = ""
     boot: str = ""  # of the machine: a power cut may leave a part with holes
+    total: int | None = None  # bytes of the whole
 
     @property
     def validator(self) -> str:
@@ -72,31 +76,49 @@ class FileStore:
     folder: Path
     max_file_bytes: int = 0  # for `begin`
     max_time_s: float = 0.0
+    bucket: Bucket | None = None  # where contents go, in place of the folder
 
     def known(self, url: str) -> Stored | None:
         """What is known of a URL, if its content is still here."""
         try:
-            found = msgspec.json.decode(self._fact(url).read_bytes(), type=Stored)
-            whole = (self.folder / found.path).stat().st_size == found.size
+            if self.bucket:
+                found = msgspec.json.decode(self.bucket.read(_fact(url)) or b"", type=Stored)
+                whole = self.bucket.size(found.path) == found.size
+            else:
+                found = msgspec.json.decode((self.folder / _fact(url)).read_bytes(), type=Stored)
+                whole = (self.folder / found.path).stat().st_size == found.size
         except (OSError, ValueError):
             return None
         return found if whole else None
+
+    def named(self, stored: Stored) -> str:
+        """As rows have it."""
+        return self.bucket.place(stored.path) if self.bucket else str(self.folder / stored.path)
 
     def begin(self, url: str) -> Part:
         """A download, which goes on where an earlier one was cut off."""
         with self.writing():
             parts = self.folder / ".parts"
             parts.mkdir(parents=True, exist_ok=True)
-            return Part(self, url, parts / _name(url))
+            return Part(self, url, parts / _name(url), self.known(url))
 
     def add(self, url: str, part: Path, stored: Stored) -> Stored:
         """Move a whole content to its place, unless it is there; note its URL."""
+        if self.bucket:
+            return self._send(self.bucket, url, part, stored)
         with self.writing():
             there = self.place(part, stored.sha256, ending_of(url, stored.type))
             stored = msgspec.structs.replace(stored, path=str(there.relative_to(self.folder)))
-            fact = self._fact(url)
+            fact = self.folder / _fact(url)
             fact.parent.mkdir(parents=True, exist_ok=True)
             _write(fact, msgspec.json.encode(stored))
+        return stored
+
+    def _send(self, bucket: Bucket, url: str, part: Path, stored: Stored) -> Stored:
+        stored = msgspec.structs.replace(stored, path=f"{stored.sha256[:2]}/{stored.sha256}")
+        bucket.add(stored.path, part, stored.type)
+        bucket.write(_fact(url), msgspec.json.encode(stored))
+        part.unlink(missing_ok=True)
         return stored
 
     def place(self, part: Path, digest: str, ending: str) -> Path:
@@ -112,10 +134,6 @@ class FileStore:
             else:
                 part.unlink(missing_ok=True)
         return there
-
-    def _fact(self, url: str) -> Path:
-        name = _name(url)
-        return self.folder / ".urls" / name[:2] / f"{name}.json"
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -135,6 +153,7 @@ class Part:
     store: FileStore
     url: str
     path: Path
+    known: Stored | None = None  # of its URL, from before
     begun: _Begun = field(default_factory=_Begun)
     size: int = 0  # of what is here
     brought: int = 0  # by the last connection
@@ -162,6 +181,9 @@ class Part:
             self.begun = msgspec.json.decode(self._about.read_bytes(), type=_Begun)
         if not self.begun.validator or self.begun.boot != _boot():
             os.ftruncate(self._file, 0)
+        elif self.begun.total and os.fstat(self._file).st_size >= self.begun.total:
+            # All of it: killed before it was kept. A request for no bytes would be refused (416).
+            os.ftruncate(self._file, self.begun.total - 1)
         while piece := os.read(self._file, PIECE_BYTES):
             self._digest.update(piece)
             self.size += len(piece)
@@ -175,7 +197,7 @@ class Part:
         asked = {"accept-encoding": "identity"}
         if self.size and self.begun.validator:
             return asked | {"range": f"bytes={self.size}-", "if-range": self.begun.validator}
-        if not self.size and (known := self.store.known(self.url)):
+        if not self.size and (known := self.known):
             told = {"if-none-match": known.etag, "if-modified-since": known.modified}
             return asked | {name: value for name, value in told.items() if value}
         return asked
@@ -201,9 +223,10 @@ class Part:
             packed = said.get("content-encoding", "identity") != "identity"  # no part of it is one
             etag, modified = said.get("etag", ""), said.get("last-modified", "")
             validators = ("", "") if packed else (etag, modified)
-            self.begun = _Begun(kind, *validators, boot=_boot())
+            length = said.get("content-length", "")
+            total = int(length) if length.isdecimal() and not packed else None
+            self.begun = _Begun(kind, *validators, boot=_boot(), total=total)
             _write(self._about, msgspec.json.encode(self.begun))
-        length = said.get("content-length", "")
         if length.isdecimal() and int(length) > self.store.max_file_bytes:
             raise self._too_large()
         return True
@@ -296,6 +319,12 @@ def _boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def _fact(url: str) -> str:
+    """Where it is noted what is known of a URL."""
+    name = _name(url)
+    return f".urls/{name[:2]}/{name}.json"
 
 
 def _name(url: str) -> str:

@@ -239,6 +239,12 @@ class FileOptions(Table):
         "Where downloaded files are. Workers on several machines need a folder that they share.",
         flag="--files-folder",
     )
+    store: str | None = option(
+        None,
+        "Keep downloaded files in this object store, and only unfinished ones in the folder: "
+        "s3://BUCKET/FOLDER.",
+        flag="--files-store",
+    )
     concurrency: int = option(4, "Downloads at a time, per process.", low=1, high=1000)
     max_mb: float = option(2000.0, "Largest file to download, in MB.", low=0.001, high=10**6)
     max_total_mb: float | None = option(

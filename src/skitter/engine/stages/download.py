@@ -72,9 +72,9 @@ class Download(Stage):
         if not isinstance(verdict, Handle):
             return None
         if visit.response.status == NOT_MODIFIED:
-            if (stored := self.parts.files.known(visit.lease.url)) is None:
+            if part.known is None:
                 return visit.ended(Bury("304, but its content is not here"))
-            return await self._done(visit, stored)
+            return await self._done(visit, part.known)
         kind = part.begun.type
         if (wanted := self.parts.config.files.types) and not _is_among(kind, wanted):
             part.discard()
@@ -120,7 +120,7 @@ class Download(Stage):
         item: dict[str, Any] = {
             TYPE: FILE_TYPE,
             "url": [*way_to(request), request.url][0],
-            "path": str(folder / stored.path),
+            "path": self.parts.files.named(stored),
             "size": stored.size,
             "type": stored.type,
             "sha256": stored.sha256,
