@@ -173,17 +173,21 @@ class Nursery:
         environment: dict[str, str],
         timeout_s: float = PATIENCE_S,
     ) -> subprocess.CompletedProcess[str]:
-        """The same, to its end."""
+        """The same, to its end. If the test has no more time for that, its report says how far it
+        came."""
         with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
-            fork = self.start(words, Place(folder, environment, out, errors))
+            fork, code = self.start(words, Place(folder, environment, out, errors)), None
             try:
                 code = fork.wait(timeout_s)
             finally:
                 fork.kill()
                 fork.wait()
-            out.seek(0)
-            errors.seek(0)
-            return subprocess.CompletedProcess(words, code, out.read(), errors.read())
+                out.seek(0)
+                errors.seek(0)
+                said = out.read(), errors.read()
+                if code is None:
+                    sys.stderr.write("\n".join([" ".join(words), *said]))
+            return subprocess.CompletedProcess(words, code, *said)
 
     def close(self) -> None:
         self._orders.close()
