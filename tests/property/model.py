@@ -489,10 +489,12 @@ class Shard:
                 self.stand_in_line(page)
         return len(expired[:at_most])
 
+    def ready(self) -> list[Page]:
+        return [page for page in self.in_state("delayed") if page.due_at <= self.now]
+
     def wake(self, limit: int) -> None:
         """What waited for a moment that has come, as much as a lease of that size may look at."""
-        ready = [page for page in self.in_state("delayed") if page.due_at <= self.now]
-        ready.sort(key=lambda page: (page.due_at, page.fp))
+        ready = sorted(self.ready(), key=lambda page: (page.due_at, page.fp))
         for page in ready[: max(50, limit)]:
             self.stand_in_line(page)
         opened = [host for host in self.standing("wait") if self.opens_at(host) <= self.now]
@@ -654,8 +656,11 @@ class Model:
         return any(shard.to_reopen() for shard in self.shards)
 
     def has_early_hosts(self) -> bool:
-        """Whether a host stands in line before its time: the clock was set back since."""
+        """Whether a shard seems to have something to hand out, and keeps a page for that: a host
+        stands in line before its time, as the clock was set back since, or a retry is due before
+        its host is."""
         due = [(shard, host) for shard in self.shards for host in shard.standing("due")]
+        due += [(one, one.hosts[page.host]) for one in self.shards for page in one.ready()]
         return any(shard.opens_at(host) > shard.now for shard, host in due)
 
     def could_hand_out(self) -> bool:

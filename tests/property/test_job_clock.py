@@ -71,7 +71,9 @@ class World:
         if self.before:
             await server.command("DEL", key)
             await server.command("HSET", key, *(x for pair in self.before.items() for x in pair))
-            self.job = None if self.was_set else self.job
+            # Without the first call, there is no time of the job to go on from.
+            forgot_all = b"clock" not in self.before
+            self.job = None if self.was_set or forgot_all else self.job
 
     def replace(self, which: int) -> None:
         self.clients[which].leased = None
