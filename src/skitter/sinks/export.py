@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from skitter.model import Result
     from skitter.sinks.base import FileFormat
     from skitter.sinks.comparison import Change
-    from skitter.sinks.databases.sql import Page, SqlTable
+    from skitter.sinks.databases.sql import SqlTable
+    from skitter.sinks.databases.stored_table import Page
     from skitter.sinks.files.ledger import Receipts
     from skitter.sinks.selection import Selected, Selection
 

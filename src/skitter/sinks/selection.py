@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from skitter.model import Result
-    from skitter.sinks.databases.sql import Page, SqlTable
+    from skitter.sinks.databases.sql import SqlTable
+    from skitter.sinks.databases.stored_table import Page
 
 _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "!=": operator.ne,

@@ -11,19 +11,15 @@ longer than the database's.
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
 from copy import deepcopy
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
     Column,
-    MetaData,
-    Table,
     Text,
     bindparam,
     delete,
-    func,
     inspect,
     literal_column,
     or_,
@@ -32,10 +28,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable, DropTable
-from sqlalchemy.sql import quoted_name
 
 from skitter.model import files_in
-from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
+from skitter.sinks.base import Row, RowsRefused, SinkAway
 from skitter.sinks.columns import EXACT_IN_FLOAT, Kind, fit, json_text, table_name
 from skitter.sinks.comparison import Noise, is_gone
 from skitter.sinks.databases.attachments import (
@@ -43,15 +38,12 @@ from skitter.sinks.databases.attachments import (
     forget_files,
     give_again,
     has_other_file,
-    known_files,
     note_files,
     note_uses,
 )
-from skitter.sinks.databases.changes import Feed, News, count_changes, forget_changes, read_changes
+from skitter.sinks.databases.changes import Feed, News, count_changes, forget_changes
 from skitter.sinks.databases.shape import (
     CATALOG,
-    NAME,
-    OF_MYSQL,
     FailureKind,
     FieldColumn,
     Shape,
@@ -70,29 +62,22 @@ from skitter.sinks.databases.shape import (
     take_views,
     types_in,
 )
-from skitter.sinks.rows import Fresh, began_by_page, fresh_of, is_file, result_of, rows_of
+from skitter.sinks.databases.stored_table import StoredTable, key_of, result_in
+from skitter.sinks.rows import Fresh, began_by_page, fresh_of, is_file, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
 
     from skitter.model import Result
-    from skitter.sinks.comparison import Change
     from skitter.sinks.databases.shape import Dialect, Types
 
 #: Limit on the JSON of one statement; a single row may exceed it.
 STATEMENT_BYTES = 16 * 2**20
 _IDS = 1000  # in one query
 _ATTEMPTS = 10  # for a batch whose table other loaders keep changing
-
-
-class Page(NamedTuple):
-    """Some rows, and all columns of the table."""
-
-    columns: dict[str, Kind]
-    results: list[Result]
 
 
 def table_of(dialect: Dialect, *, job: str, table: str | None = None) -> SqlTable:
@@ -108,21 +93,17 @@ class _Upsert(NamedTuple):
     statement: str
 
 
-class SqlTable:
+class SqlTable(StoredTable):
     """One table, on one connection."""
 
     def __init__(self, dialect: Dialect, *, table: str, job: str) -> None:
-        self.description = f"{dialect.name}, table {table}"
-        self._dialect, self._table, self._job = dialect, table, job
-        self.job = job
-        self._engine = dialect.open()
+        super().__init__(dialect, table=table, job=job)
         self._last: _Upsert | None = None
         self._crawl = 0  # as in `_skitter_crawls`
         self._types: Types = {}  # that have a view
         self.prunes = False  # remove the rows of earlier visits to a page
         self._forgets = False  # was told to, of some page
         self.noise = Noise()
-        self.changes = 0  # noted of the job
 
     def create(self) -> None:
         """Create the table if it does not exist; BadSink if it does and is not ours."""
@@ -177,97 +158,6 @@ class SqlTable:
         self._types = {}
         self._crawl, self.changes = crawl, 0
         return gone.rowcount
-
-    def count(self) -> int:
-        """How many rows of the job there are."""
-        with self._reading() as (connection, _, table):
-            query = select(func.count()).select_from(table).where(table.c["_job"] == self._job)
-            return int(connection.execute(query).scalar_one())
-
-    def read(self, *, batch: int) -> Generator[Page]:
-        """All current rows of the job in order of arrival, a batch at a time; at least one page."""
-        with self._reading() as (connection, shape, table):
-            query = select(table).where(table.c["_job"] == self._job)
-            row_id = table.c["_id"]  # the items of a page are numbered: 10 comes after 9
-            query = query.order_by(table.c["_fetched_at"], func.length(row_id), row_id)
-            columns, fields = self.columns(shape), shape.columns
-            yield Page(columns, [])
-            stream = connection.execution_options(yield_per=batch)
-            with closing(stream.execute(query)) as found:
-                for part in found.partitions():
-                    yield Page(columns, [_result(row, fields) for row in part])
-
-    def read_files(self) -> Generator[Page]:
-        """What is known of files that the job has downloaded, as their workers told it."""
-        with self._reading() as (connection, _, _):
-            if inspect(connection).has_table("_skitter_downloads"):
-                yield Page({}, [*known_files(connection, self._table, self._job)])
-
-    def page(self, after: str, limit: int) -> list[Result]:
-        """The job's next rows, by id, after `after`."""
-        with self._reading() as (connection, shape, table):
-            query = select(table).where(table.c["_job"] == self._job, table.c["_id"] > after)
-            rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
-            return [_result(row, shape.columns) for row in rows]
-
-    def count_changes(self) -> int:
-        with self._reading() as (connection, _, _):
-            self.changes = count_changes(connection, self._job)
-        return self.changes
-
-    def read_changes(
-        self, *, after: int = 0, before: int | None = None, since: str = "", limit: int = 1000
-    ) -> list[Change]:
-        """What later visits found, oldest first, after a number; before one, newest first."""
-        with self._reading() as (connection, _, _):
-            if not inspect(connection).has_table("_changes"):
-                return []  # written by an earlier release
-            which: Any = {"after": after, "before": before, "since": since, "limit": limit}
-            return read_changes(connection, self._job, **which)
-
-    @contextmanager
-    def transaction(self) -> Iterator[tuple[Connection, Shape, Table]]:
-        """For what others keep beside the table: databases/part_files.py, tree.py."""
-        self._dialect.require()
-        with self._errors(), self._engine.begin() as connection:
-            shape = self._existing(connection)
-            yield connection, shape, self._as_table(shape)
-
-    @property
-    def types(self) -> Mapping[Kind, Any]:
-        """The database's types."""
-        return self._dialect.types
-
-    @staticmethod
-    def columns(shape: Shape) -> dict[str, Kind]:
-        """All columns, for a file."""
-        fields = {field: column.kind for field, column in shape.columns.items()}
-        return {"_id": Kind.TEXT, "_url": Kind.TEXT, "_fetched_at": Kind.TIME} | fields
-
-    @staticmethod
-    def results(rows: Iterable[Iterable[Any]], shape: Shape) -> list[Result]:
-        """Rows as they were stored."""
-        return [_result(row, shape.columns) for row in rows]
-
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[Connection, Shape, Table]]:
-        self._dialect.require()
-        with self._errors(), self._engine.connect() as connection:
-            connection = connection.execution_options(skitter_read=True)
-            with connection.begin():
-                shape = self._existing(connection)
-                yield connection, shape, self._as_table(shape)
-
-    def _existing(self, connection: Connection) -> Shape:
-        try:
-            return read_shape(connection, self._table)
-        except DBAPIError as error:
-            if self._dialect.judge(error) is not FailureKind.MOVED:
-                raise
-            raise BadSink(f"there is no table {self._table!r} in {self._dialect.name}.") from error
-
-    def close(self) -> None:
-        self._engine.dispose()
 
     def _store(self, rows: list[Row], *, emptied: Sequence[Result] = ()) -> int:
         for left in reversed(range(_ATTEMPTS)):
@@ -371,7 +261,7 @@ class SqlTable:
         for start in range(0, len(ids), _IDS):
             part = table.c["_id"].in_(ids[start : start + _IDS])
             query = select(table).where(table.c["_job"] == self._job, part)
-            found |= {row[1]: _result(row, shape.columns) for row in connection.execute(query)}
+            found |= {row[1]: result_in(row, shape.columns) for row in connection.execute(query)}
         return found
 
     def _known_times(self, connection: Connection, pages: Iterable[str]) -> dict[str, datetime]:
@@ -458,27 +348,9 @@ class SqlTable:
         note_columns(connection, self._table, {field: column})
 
     def _has_long(self, connection: Connection, shape: Shape, field: str) -> bool:
-        column = self._as_table(shape).c[_key(list(shape.columns).index(field))]
+        column = self._as_table(shape).c[key_of(list(shape.columns).index(field))]
         query = select(column).where(or_(column > EXACT_IN_FLOAT, column < -EXACT_IN_FLOAT))
         return connection.execute(query.limit(1)).first() is not None
-
-    def _as_table(self, shape: Shape) -> Table:
-        """SQLAlchemy's view of the table. Keys are generated: field names may contain anything."""
-        types = self._dialect.types
-        fields = (
-            Column(quoted_name(column.name, quote=True), types[column.kind], key=_key(number))
-            for number, column in enumerate(shape.columns.values())
-        )
-        return Table(
-            quoted_name(shape.table, quote=True),
-            MetaData(),
-            Column("_job", NAME, primary_key=True),
-            Column("_id", self._dialect.id_type, primary_key=True),
-            Column("_url", Text, nullable=False),
-            Column("_fetched_at", types[Kind.TIME], nullable=False),
-            *fields,
-            **OF_MYSQL,
-        )
 
     def _upsert_of(self, shape: Shape) -> _Upsert:
         if self._last is None or self._last.shape != shape:
@@ -496,7 +368,7 @@ class SqlTable:
         }
         for number, (field, column) in enumerate(upsert.shape.columns.items()):
             values = (row.fields.get(field) for row in rows)
-            columns[_key(number)] = self._column(values, column.kind)
+            columns[key_of(number)] = self._column(values, column.kind)
         values_of = list(zip(*columns.values(), strict=True))
         self._dialect.send(connection, upsert.statement, list(columns), values_of)
 
@@ -506,27 +378,6 @@ class SqlTable:
         if change is None:
             return fitted
         return [None if value is None else change(value) for value in fitted]
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Translate database errors into those that a sink may raise."""
-        try:
-            yield
-        except DBAPIError as error:
-            self._engine.dispose()
-            trouble, reason = self._dialect.judge(error), self._dialect.explain(error)
-            if trouble is FailureKind.BUG:
-                raise
-            if trouble is FailureKind.ALIEN:
-                raise BadSink(
-                    f"{self._dialect.name} cannot be used: {reason}. Choose another."
-                ) from error
-            what = self._dialect.away if trouble is FailureKind.AWAY else "does not accept the rows"
-            raise SinkAway(f"{self._dialect.name} {what}: {reason}") from error
-
-
-def _key(number: int) -> str:
-    return f"f{number}"
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
@@ -539,10 +390,3 @@ def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
             start, size = end, len(row.json)
     if rows:
         yield rows[start:]
-
-
-def _result(row: Iterable[Any], fields: Iterable[str]) -> Result:
-    _, row_id, url, fetched_at, *values = row
-    found = zip(fields, values, strict=True)
-    item = {field: value for field, value in found if value is not None}
-    return result_of(row_id, url, fetched_at, item)
