@@ -91,3 +91,31 @@ def test_a_server_that_forgot_its_last_seconds_is_told_again_by_living_workers(
     assert set(pids) <= set(machine.children("work"))
     worker.terminate()
     worker.communicate(timeout=PATIENCE_S)
+
+
+def test_an_outage_is_one_line_of_a_worker_when_it_begins_and_one_when_it_ends(
+    open_shop, make_machine, until
+):
+    shop = open_shop(latency_s=0.05)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home = make_machine(shop)
+    home.call("up", "--port", str(port))
+    machine = make_machine(shop, SKITTER_REDIS_URL=f"redis://127.0.0.1:{port}")
+    log = machine.folder / "all.log"
+    words = ("--processes", "1", "-c", "4", "--keep-alive", "--log-file", "all.log")
+    worker = machine.start("worker", str(SPIDER), *words)
+    until(lambda: log.exists() and "worker started" in log.read_text())
+
+    os.kill(home.server_pid(), signal.SIGKILL)
+    until(lambda: "Waiting." in log.read_text())
+    home.call("up", "--port", str(port))
+    until(lambda: "the server takes calls again after" in log.read_text())
+    worker.terminate()
+    worker.communicate(timeout=PATIENCE_S)
+
+    told = [line for line in log.read_text().splitlines() if "skitter.worker: " in line]
+    about = [line for line in told if "worker st" not in line]  # started, stopped
+    assert len(about) == 2, about
+    assert about[0].endswith("Waiting.")

@@ -239,7 +239,9 @@ class Children:
         for one, taken in dead:
             if taken:
                 returned = f"{some(taken, 'request')} returned to the queue"
-                text = f"process {one.pid}, a worker from an earlier run, is gone; {returned}"
+                text = (
+                    f"process {one.pid}, a worker of another or an earlier run, is gone; {returned}"
+                )
                 self.on_output(f"{text}.")
                 await log(self.frontier, "warning", f"supervisor-{os.getpid()}", text)
 

@@ -20,7 +20,7 @@ from skitter.frontier.feed import hear, take_feed
 from skitter.frontier.sites.learned import look_again
 from skitter.frontier.workers import Vitals
 from skitter.model import Lane, Leased, State
-from skitter.observe.report import some
+from skitter.observe.report import duration, some
 from skitter.spider.seeding import begin_due_round, tell_round
 from skitter.spider.source import version_of
 
@@ -41,6 +41,7 @@ SCHEDULE_S = 1.0
 MEMORY_S = 0.5
 STATS_S = 5.0
 TEND_S = 10.0
+NOTICE_S = 2.0  # by when leasing has noticed an outage, too
 MANY = 2**31
 #: Results that wait to be sent. With more, a worker leases nothing: a server too slow to take them
 #: would have them wait in memory, and until their leases expire.
@@ -78,6 +79,7 @@ class Worker:
     _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
     _is_gone: bool = False  # the job
+    _away_since: float | None = None  # the server, as leasing has it
     has_begun: bool = False  # later errors are not caused by how it was started
 
     def __post_init__(self) -> None:
@@ -238,10 +240,15 @@ class Worker:
         except SkitterError as error:
             if not error.retryable:
                 raise
-            self.logbook("warning", f"{error} Waiting.")
+            if self._away_since is None:
+                self._away_since = time.monotonic()
+                self.logbook("warning", f"{error} Waiting.")
             await self._rest(1.0)
             return [], IDLE_S
         self._is_gone = False
+        if self._away_since is not None:
+            away_s, self._away_since = time.monotonic() - self._away_since, None
+            self.logbook("info", f"the server takes calls again after {duration(away_s)}")
         self._tell_away()
         if leased.has_files and lane != "file":
             self._has_files.set()
@@ -268,6 +275,13 @@ class Worker:
         leased = await lease(granted)
         await self.share.give_back(granted - len(leased.leases))
         return leased
+
+    async def _tell_unless_away(self, what: str, error: SkitterError) -> None:
+        """`_lease` reports a server that is away, once: what notices it first gives it the time."""
+        if isinstance(error, ServerUnreachable):
+            await asyncio.sleep(NOTICE_S)
+        if self._away_since is None:
+            self.logbook("warning", f"{what}: {error}")
 
     def _tell_away(self) -> None:
         """Once when shards go away, once when they are back."""
@@ -499,7 +513,7 @@ class Worker:
             except JobMissing:
                 pass  # `_lease` reports it
             except SkitterError as error:
-                self.logbook("warning", f"cannot begin a scheduled round: {error}")
+                await self._tell_unless_away("cannot begin a scheduled round", error)
             await asyncio.sleep(SCHEDULE_S)
 
     async def _listen(self) -> None:
@@ -518,7 +532,7 @@ class Worker:
             except JobMissing:
                 pass  # `_lease` reports it
             except SkitterError as error:
-                self.logbook("warning", f"cannot read the feed: {error}")
+                await self._tell_unless_away("cannot read the feed", error)
             await asyncio.sleep(FEED_S)
 
     def _pulse(self) -> Pulse:
