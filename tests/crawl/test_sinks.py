@@ -262,3 +262,15 @@ def test_a_package_brings_a_sink_of_its_own(machine):
     assert unknown.returncode == 2
     assert "items.lines" in unknown.stderr
     assert "from the package tiny-sink" in unknown.stderr
+
+
+def test_of_several_outputs_commands_read_the_main_one(machine):
+    ran = machine.call("run", "sw.py", "--workers", "1", "--out", "sw.db", "--out", "sw.csv")
+    assert ran.returncode == 0, ran.stderr
+
+    copied = machine.call("export", "sw", "--to", "copy.jsonl")
+    assert "sw: 10 rows from sw.db to copy.jsonl" in copied.stdout, copied.stderr
+    assert "sw: no changes." in machine.call("changes", "sw").stdout
+
+    elsewhere = machine.call("export", "sw", "--to", "copy.jsonl", "--dir", "other")
+    assert "sw: 10 rows from sw.db" in elsewhere.stdout, elsewhere.stderr

@@ -233,8 +233,9 @@ def test_a_selection_of_what_is_not_there_is_a_mistake(tmp_path):
                     str(tmp_path / "x.db"), Target(tmp_path / "y.csv"), job=JOB, selection=selection
                 )
             )
-    with pytest.raises(UsageError, match="--where is FIELD=VALUE"):
-        Condition.of("price")
+    for said in ("price", "price==9", "price<>9", "price=>9"):
+        with pytest.raises(UsageError, match="--where is FIELD=VALUE"):
+            Condition.of(said)
     late = Selection(changed_since=FETCHED_AT + 1)
     to = Target(tmp_path / "y.csv")
     assert asyncio.run(export(str(tmp_path / "x.db"), to, job=JOB, selection=late)) == 0

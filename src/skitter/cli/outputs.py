@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import uvloop
 
+from skitter.app import open_server
 from skitter.cli.common import SERVER, Directory, Job, Json, Where, seconds_of
 from skitter.cli.flags import LOGGING, Given, with_flags
 from skitter.cli.parameters import Option
@@ -28,6 +30,8 @@ from skitter.cli.show.output import (
 from skitter.crawl.job_loader import LoaderProcess
 from skitter.crawl.lifecycle import write_output
 from skitter.errors import SkitterError, UsageError
+from skitter.frontier.jobs import open_job
+from skitter.frontier.records.outputs import find_sink
 from skitter.observe.logs import open_log
 from skitter.observe.report import Written, some
 from skitter.redact import redact, shown
@@ -49,6 +53,7 @@ from skitter.sinks.selection import Condition, Selection
 from skitter.spider import load_transform
 
 if TYPE_CHECKING:
+    from skitter.settings import Settings
     from skitter.sinks.comparison import Change
 
 PAGE = 1000  # entries read at once
@@ -153,8 +158,9 @@ def export_items(
     as_json: Json = False,
 ) -> None:
     """Copy a job's rows from its database into a file."""
-    store = store_of(job, find_server(None, directory).directory)
-    database = source or _find_database(job, store)
+    server = find_server(None, directory)
+    store = store_of(job, server.directory)
+    database = source or _find_database(job, store, server)
     selection = Selection(
         columns=tuple(name.strip() for name in columns.split(",") if name.strip()),
         where=tuple(Condition.of(one) for one in where or ()),
@@ -217,8 +223,8 @@ def changes(
 
     With --follow also those that are noted from now on, until Ctrl-C.
     """
-    store = store_of(job, find_server(None, directory).directory)
-    database = source or _database_of(job, store)
+    server = find_server(None, directory)
+    database = source or _database_of(job, store_of(job, server.directory), server)
     begin = time.time() - seconds_of("--since", since) if since else 0.0
     earliest = text_of(datetime.fromtimestamp(begin, UTC))
     show, is_empty = emit_line if as_json else _show_change, True
@@ -252,17 +258,20 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _database_of(job: str, store: Path) -> str:
+def _database_of(job: str, store: Path, server: Settings) -> str:
     """Where the job's output is, as configured for `run`; else as `export` finds it."""
     named = resolve(job=job).output.to
-    return next(filter(is_database, named), "") or _find_database(job, store)
+    return next(filter(is_database, named), "") or _find_database(job, store, server)
 
 
-def _find_database(job: str, store: Path) -> str:
-    """JOB.db, or the store of a crawl whose file is written at the end."""
+def _find_database(job: str, store: Path, server: Settings) -> str:
+    """JOB.db, or the store of a file that is written at the end; of both, the main output."""
     usual = Path(f"{job}.db")
     if store.exists() and usual.exists():
-        raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")
+        main = uvloop.run(_main_place(job, server))
+        if main not in (found := {place_of(str(one)): str(one) for one in (usual, store)}):
+            raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")
+        return found[main]
     if not store.exists() and not usual.exists():
         if (lines := usual.with_suffix(".jsonl")).exists():  # the default of `crawl`
             raise UsageError(
@@ -274,6 +283,14 @@ def _find_database(job: str, store: Path) -> str:
             f"wait on the server with `skitter load {job} --to FILE`."
         )
     return str(store if store.exists() else usual)
+
+
+async def _main_place(job: str, settings: Settings) -> str:
+    """Where the main output is, as the job's server knows it. Empty: it does not, or is away."""
+    with suppress(SkitterError):
+        async with open_server(settings) as server:
+            return await find_sink(await open_job(server, job))
+    return ""
 
 
 def _print_rows(database: str, job: str, selection: Selection) -> None:

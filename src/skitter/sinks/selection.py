@@ -25,7 +25,8 @@ _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_WHERE: Final = re.compile(r"(?s)(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)")
+#: Other languages write == and <>.
+_WHERE: Final = re.compile(r"(?s)([^=<>]+?)\s*(!=|<=|>=|=|<|>)(?![=<>])\s*(.*)")
 
 
 @dataclass(frozen=True, slots=True)
