@@ -13,6 +13,7 @@ from conftest import rude
 from dashboard.conftest import Desk
 from skitter.frontier.jobs import create_job
 from skitter.frontier.quotas import set_tenant
+from skitter.frontier.records.agents import Agent, Offer, report_agent
 from skitter.frontier.transport.connection import Server
 from skitter.frontier.workers import Heartbeat, beat, log_lines, report_machine
 from skitter.model import Failure, Request
@@ -120,7 +121,7 @@ async def test_a_host_is_divided_before_its_site(desk: Desk, host: str, lines: l
     await page.goto(desk.address)
     module = "const { hostName } = await import('/static/js/dom.js');"
     found = await page.evaluate(
-        f"async host => {{ {module} return [...hostNamehost.children].map(s => s.textContent) }}",
+        f"async host => {{ {module} return [...hostName(host).children].map(s => s.textContent) }}",
         host,
     )
     assert found == lines
@@ -136,6 +137,37 @@ async def test_quotas_are_shown_with_what_is_used(desk: Desk, redis: Server) -> 
     await expect(card.locator("dd").nth(0)).to_have_text("1 of 1")
     await expect(card.locator("dd").nth(0)).to_have_class("error")
     await expect(card.locator("dd").nth(1)).to_contain_text("of 5,000,000")
+
+
+async def test_of_a_job_that_is_not_there_only_that_is_said_until_it_starts(
+    desk: Desk, redis: Server
+) -> None:
+    """A page of empty cards stood below, and two notices that said the same."""
+    page = await desk.open("#/jobs/not-yet/overview")
+    await expect(page.locator(".banner")).to_contain_text("There is no such job")
+    await expect(page.locator("#content")).to_be_hidden()
+
+    frontier = await create_job(redis, "not-yet", options=rude())
+    await frontier.add([Request("http://a.test/")])
+
+    await expect(page.locator("#content")).to_be_visible()
+    await expect(page.locator(".banner")).to_be_hidden()
+    await expect(page.get_by_role("heading", name="Is it moving?")).to_be_visible()
+
+
+async def test_the_symbol_of_a_button_is_no_larger_where_nothing_is_there_yet(
+    desk: Desk, redis: Server
+) -> None:
+    await report_agent(
+        redis,
+        Agent(name="a", host="h", pid=1, at_most=1, offers=[Offer(name="x", target="x.py")]),
+    )
+    await create_job(redis, "no-runs", options=rude())
+    page = await desk.open("#/jobs/no-runs/runs")
+
+    icon = page.locator(".empty button svg")
+    await expect(icon).to_be_visible()
+    assert (await icon.bounding_box() or {"height": 99})["height"] < 24
 
 
 async def test_who_goes_on_while_the_list_of_jobs_loads_is_not_sent_back(

@@ -219,6 +219,7 @@ export class Shell {
         setText(this.#link.firstChild, LINKS[link]);
         const why = WHY[link];
         for (const part of [this.#head, this.#content]) part.classList.toggle("is-stale", Boolean(why));
+        this.#content.hidden = link === "gone" && store.get("overview")?.job !== this.#job;
         this.#banner.hidden = !why;
         if (!why) return;
         const next = link === "gone" ? "It is shown as soon as it starts." : "Retrying.";
