@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
+from crawl.conftest import kill
 from crawl.test_first_hour import news as news
 from crawl.test_first_hour import write
 
@@ -55,3 +57,41 @@ def test_a_file_of_changes_has_each_edit_once_and_the_command_shows_the_same(
     assert after.splitlines() == shown[1:]
     told = reader.call("changes", "news", "--since", "1h").stdout
     assert "title: Title 1 -> A better title" in told
+
+
+def test_the_feed_is_the_list_of_edits_though_workers_loaders_and_the_server_are_killed(
+    make_machine, news, until
+):
+    chance, reader = random.Random(5), make_machine(news)
+    news.titles = {f"a{n}": f"Title {n}" for n in range(40)}
+    write(reader.folder, news)
+    words = ("run", "news.py", "--workers", "2", "--revisit", "-s", "visits.revisit_max_s=1")
+    done = reader.call(*words)
+    assert done.returncode == 0, done.stderr
+    edits = []
+
+    def due():
+        return json.loads(reader.call("status", "news", "--json").stdout)["due"] > len(news.titles)
+
+    for number in range(2):
+        until(due)
+        for name in chance.sample(sorted(news.titles), 10):
+            edits.append((name, news.titles[name], new := f"Title {name} of {number}"))
+            news.titles[name] = new
+        for processes in (["work"], ["load"], []):  # then the server
+            before = len(news.asked)
+            run = reader.start(*words)
+            until(lambda: run.poll() is not None or len(news.asked) > before + 5)  # noqa: B023
+            kill(*(pid for word in processes for pid in reader.children(word)))
+            if not processes:
+                kill(reader.server_pid(), *reader.children("work"), *reader.children("load"))
+                run.kill()
+            run.communicate()
+        done = reader.call(*words)
+        assert done.returncode == 0, done.stderr
+
+    lines = reader.call("changes", "news", "--json").stdout.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert {(one["kind"], one["field"]) for one in found} == {("changed", "title")}
+    told = [(one["url"].removeprefix(news.url), one["old"], one["new"]) for one in found]
+    assert sorted(told) == sorted(edits)
