@@ -224,6 +224,15 @@ def test_some_rows_are_exported(tmp_path, said, kept):
     assert list(found[0]) == ["_id", "_url", "_fetched_at", "price", "title"]
 
 
+def test_a_number_is_not_compared_with_what_is_none(tmp_path):
+    """It was, as text: no row was the silent answer."""
+    write(tmp_path / "x.db", results([{"price": 1.5}]))
+    selection = Selection(where=(Condition.of("price<ten"),))
+    run = export(str(tmp_path / "x.db"), Target(tmp_path / "x"), job=JOB, selection=selection)
+    with pytest.raises(UsageError, match="price is a number, and 'ten' is none"):
+        asyncio.run(run)
+
+
 def test_a_selection_of_what_is_not_there_is_a_mistake(tmp_path):
     write(tmp_path / "x.db", results([{"title": "b"}]))
     for selection in (Selection(columns=("name",)), Selection(where=(Condition("name", "=", ""),))):

@@ -94,6 +94,10 @@ class Selected:
         if unknown := sorted(used - known.keys()):
             there = ", ".join(name for name in known if name not in OWN)
             raise UsageError(f"the rows have no field {unknown[0]!r}: they have {there}.")
+        for one in self.what.where:
+            is_number = known[one.field] in (Kind.INT, Kind.LONG, Kind.FLOAT)
+            if is_number and one.sign[0] in "<>" and _number(one.value) is None:
+                raise UsageError(f"--where: {one.field} is a number, and {one.value!r} is none.")
         own = [name for name in OWN if name in known]
         return {name: known[name] for name in (*own, *fields)} if fields else known
 
