@@ -132,13 +132,19 @@ async def open_crawl(
     What an operator set on the job overrides those options, and a flag overrides both.
     """
     options, overruled = config.job_options, await _compare(server, job, config)
-    kept = {one.option.name: one.set_by_operator for one in overruled if not one.flag_wins}
+    kept = {
+        setting.option.name: setting.set_by_operator
+        for setting in overruled
+        if not setting.flag_wins
+    }
     options = replaced(options, kept)
     if options.limits.max_items is None and "max_items" not in kept:
         options = replaced(options, {"max_items": MAX_ITEMS})
     layout = replace(like or Layout(), canonical=spider.canonical)
     frontier = await create_job(server, job, options=options, layout=layout)
-    await release_options(frontier, [one.option.name for one in overruled if one.flag_wins])
+    await release_options(
+        frontier, [setting.option.name for setting in overruled if setting.flag_wins]
+    )
     await keep_thresholds(frontier, config.quality)
     await free_handled(frontier, spider.handlers)  # else no Celery worker would be sent for them
     return frontier, overruled

@@ -114,7 +114,7 @@ def _count(total: Pushed, at: int, answer: Any) -> None:
     total.new += part.new
     total.seen += part.seen
     total.deep += part.deep
-    total.bad = [*total.bad, *(BadEntry(at + one.line, one.reason) for one in part.bad)]
+    total.bad = [*total.bad, *(BadEntry(at + entry.line, entry.reason) for entry in part.bad)]
 
 
 class Client:

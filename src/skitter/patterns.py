@@ -76,7 +76,7 @@ def compile_patterns(patterns: str, *, option: str = "pattern") -> tuple[Pattern
     if len(patterns) > MAX_CHARACTERS:
         raise BadOption(option, patterns, f"at most {MAX_CHARACTERS:,} characters")
     found = tuple(_of_job(one, option) for one in patterns.split())
-    if sum(getattr(one, "programsize", 0) for one in found) > MAX_INSTRUCTIONS:
+    if sum(getattr(pattern, "programsize", 0) for pattern in found) > MAX_INSTRUCTIONS:
         raise BadOption(option, patterns, "fewer or simpler regular expressions")
     return found
 

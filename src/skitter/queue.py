@@ -316,7 +316,9 @@ class URLQueue:
         """They have waited for long: renew those that are still ours."""
         kept, self._leased_at = list(_popped(self._ready)), time.monotonic()
         ended = self._run(self._opened.extend(kept, ttl_s=self._lease_s))
-        self._ready.extend(one for one, said in zip(kept, ended, strict=True) if said != Ended.LOST)
+        self._ready.extend(
+            lease for lease, said in zip(kept, ended, strict=True) if said != Ended.LOST
+        )
 
     async def _send_done(self, frontier: Frontier) -> None:
         if not self._done:
@@ -328,7 +330,7 @@ class URLQueue:
             self._done.extendleft(reversed(done))  # for the next attempt
             raise
         self._lost += [
-            one.lease for one, said in zip(done, ended, strict=True) if said is Ended.LOST
+            sealed.lease for sealed, said in zip(done, ended, strict=True) if said is Ended.LOST
         ]
 
     def _push(self, requests: list[Request], *, wait: bool) -> int:

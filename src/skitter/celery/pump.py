@@ -361,7 +361,7 @@ async def loading(runtime: Runtime, warm: WarmWorker, worker: Worker) -> AsyncIt
 def _raise_first(tasks: list[asyncio.Task[None]]) -> None:
     """The first error of those that have ended; that the job was purged explains all others."""
     ended = [task for task in tasks if task.done() and not task.cancelled()]
-    errors = [error for one in ended if (error := one.exception())]
+    errors = [error for task in ended if (error := task.exception())]
     for error in sorted(errors, key=lambda one: not isinstance(one, PURGED)):
         raise error
 

@@ -147,9 +147,9 @@ async def reclaim_leases(frontier: Frontier) -> None:
     runs: then a handler blocks it, and has until its lease expires."""
     pumps = [heartbeat for heartbeat in await heartbeats(frontier) if heartbeat.kind == "celery"]
     dead = await find_dead(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
-    for one, taken in await reclaim(frontier, dead):
+    for beat, taken in await reclaim(frontier, dead):
         returned = f"{some(taken, 'request')} returned to the queue"
-        text = f"process {one.pid} on {one.host} was killed, or a page blocked it; {returned}"
+        text = f"process {beat.pid} on {beat.host} was killed, or a page blocked it; {returned}"
         await log(frontier, "error", f"celery-{os.getpid()}", text)
 
 

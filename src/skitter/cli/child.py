@@ -85,9 +85,9 @@ def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
                 if is_orphan(parent):
                     return
                 await asyncio.sleep(GONE_S)
-            async with open_worker(frontier, spider, config, options=options) as one:
+            async with open_worker(frontier, spider, config, options=options) as worker:
                 tune_collector()
-                await run_to_the_end(one)
+                await run_to_the_end(worker)
 
     return work
 

@@ -321,6 +321,8 @@ async def _open(server: Server, plan: Plan) -> Frontier:
     said = {option.name: option for option in JOB_OPTIONS if option.key in plan.config.explicit}
     if said:
         options = plan.config.job_options
-        changes = {name: getattr(getattr(options, one.table), name) for name, one in said.items()}
+        changes = {
+            name: getattr(getattr(options, option.table), name) for name, option in said.items()
+        }
         await change_options(frontier, changes)
     return frontier

@@ -32,7 +32,7 @@ async def failed_page(frontier: Frontier, url: str) -> FailedPage:
     if len(alike) == 1:
         return alike[0]
     if alike:
-        some = ", ".join(one.fingerprint for one in alike[:3])
+        some = ", ".join(page.fingerprint for page in alike[:3])
         raise UsageError(f"{url} is the address of several pages: name one by fingerprint: {some}.")
     names = ", ".join(redact(other.url) for other in others[:3])
     has = f"it has {names}{', ...' * (len(others) > 3)}" if others else "it has none"

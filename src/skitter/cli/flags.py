@@ -59,14 +59,14 @@ def with_flags(
 
         own = inspect.signature(command, eval_str=True).parameters.values()
         parameters = [
-            *(one for one in own if one.name not in (*LAST, "given")),
-            *(_parameter(name, one) for name, one in flags.items()),
+            *(parameter for parameter in own if parameter.name not in (*LAST, "given")),
+            *(_parameter(name, option) for name, option in flags.items()),
             *([_SETS] if settable else []),
-            *(one for one in own if one.name in LAST),
+            *(parameter for parameter in own if parameter.name in LAST),
         ]
         named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
         call.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-        call.__annotations__ = {one.name: one.annotation for one in named}
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
         return call
 
     return decorate
@@ -133,7 +133,7 @@ def show_options(options: JobOptions) -> None:
     values = {
         option: getattr(getattr(options, option.table), option.name) for option in JOB_OPTIONS
     }
-    pairs((one.name, _shown(one, value)) for one, value in values.items())
+    pairs((option.name, _shown(option, value)) for option, value in values.items())
 
 
 def _shown(option: Option, value: object) -> object:

@@ -230,9 +230,9 @@ def changes(
     show, is_empty = emit_line if as_json else _show_change, True
     read = partial(read_feed, database, job=job, since=earliest, limit=PAGE)
     while (found := uvloop.run(read(after=after))) or follow:
-        for one in found:
-            show(one)
-            after, is_empty = one.seq, False
+        for change in found:
+            show(change)
+            after, is_empty = change.seq, False
         if not found:
             sys.stdout.flush()
             time.sleep(FOLLOW_S)
@@ -269,7 +269,7 @@ def _find_database(job: str, store: Path, server: Settings) -> str:
     usual = Path(f"{job}.db")
     if store.exists() and usual.exists():
         main = uvloop.run(_main_place(job, server))
-        if main not in (found := {place_of(str(one)): str(one) for one in (usual, store)}):
+        if main not in (found := {place_of(str(path)): str(path) for path in (usual, store)}):
             raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")
         return found[main]
     if not store.exists() and not usual.exists():

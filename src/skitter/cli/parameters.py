@@ -149,8 +149,8 @@ def command(
         joined[parameter.name].parameters.values() if parameter.name in joined else [parameter]
         for parameter in parameters
     )
-    made = [_made(one) for several in own for one in several]
-    convert = {one.name: how for one, how in made if how}
+    made = [_made(parameter) for several in own for parameter in several]
+    convert = {parameter.name: how for parameter, how in made if how}
 
     def call(**values: Any) -> None:
         for key, how in convert.items():
@@ -162,7 +162,7 @@ def command(
     return Command(
         name,
         callback=call,
-        params=[one for one, _ in made],
+        params=[parameter for parameter, _ in made],
         help=inspect.getdoc(function),
         context_settings=settings,
     )
@@ -223,7 +223,7 @@ def _files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def _type(kind: type, about: Parameter) -> Any:
     if issubclass(kind, Enum):
-        return click.Choice([one.value for one in kind])
+        return click.Choice([member.value for member in kind])
     if kind is Path:
         return click.Path(path_type=Path)
     if about.range != (None, None):

@@ -155,7 +155,7 @@ def _sent(plan: Plan) -> WorkerConfig:
         and option.declared.secret
         and origins[option.key] == option.variable
     ]
-    hidden = {one.name: one.default for one in ours}
+    hidden = {option.name: option.default for option in ours}
     fetch = replace(plan.worker.fetch, **hidden)
     # Workers use their own browsers, proxies and folders.
     config = replace(plan.worker, fetch=fetch, browser=BrowserOptions(), proxies=())

@@ -129,8 +129,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     if look.fed:
         yield "fed", f"{some(look.fed, 'message')} waiting for a worker"
     yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
-    for at, one in enumerate(look.outputs):
-        yield "outputs" if not at else "", output_line(one, look.at)
+    for at, backlog in enumerate(look.outputs):
+        yield "outputs" if not at else "", output_line(backlog, look.at)
     yield (
         "so far",
         f"{some(look.duplicates, 'duplicate')}, {some(look.retried, 'retry', 'retries')}",

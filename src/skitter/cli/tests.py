@@ -53,9 +53,9 @@ def run_fixtures(
     """
     checks = Checks()
     checked = [checks.check(folder) for folder in find(place)]
-    wrong = [one for one in checked if not one.is_same]
+    wrong = [check for check in checked if not check.is_same]
     if as_json:
-        emit_json([_to_json(one) for one in checked])
+        emit_json([_to_json(check) for check in checked])
     else:
         _show(wrong, total=len(checked))
     raise Exit(1 if wrong else 0)
@@ -93,7 +93,7 @@ def accept_fixtures(
     Pages whose handler fails are left as they are; the exit code is then 1.
     """
     checks, changed, problems = Checks(), list[str](), list[str]()
-    for folder in dict.fromkeys(one for place in places or ["."] for one in find(place)):
+    for folder in dict.fromkeys(path for place in places or ["."] for path in find(place)):
         try:
             if not checks.check(folder).is_same:
                 accept(folder, checks.run(folder))

@@ -236,12 +236,11 @@ class Children:
             heartbeat for heartbeat in await heartbeats(self.frontier) if heartbeat.kind == "worker"
         ]
         dead = await reclaim(self.frontier, await find_dead(self.frontier, workers))
-        for one, taken in dead:
+        for beat, taken in dead:
             if taken:
                 returned = f"{some(taken, 'request')} returned to the queue"
-                text = (
-                    f"process {one.pid}, a worker of another or an earlier run, is gone; {returned}"
-                )
+                gone = f"process {beat.pid}, a worker of another or an earlier run, is gone"
+                text = f"{gone}; {returned}"
                 self.on_output(f"{text}.")
                 await log(self.frontier, "warning", f"supervisor-{os.getpid()}", text)
 

@@ -208,7 +208,7 @@ class LoaderProcess:
             if self.parent is None:
                 make = partial(make, progress=self.progress)
             loaders = await loaders_of(frontier, self.outs, make)
-            async with self._beating([one for one, _ in loaders.values()], logbook, figures):
+            async with self._beating([loader for loader, _ in loaders.values()], logbook, figures):
                 parts = [
                     asyncio.create_task(add_parts(out, every_s, logbook))
                     for out in self.outs

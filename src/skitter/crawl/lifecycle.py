@@ -338,7 +338,7 @@ async def write_outputs(
     """All of them, the main one first, and what each lacks."""
     lacking = {backlog.place: _lacks(backlog) for backlog in await backlogs(crawl.frontier)}
     written = [(await write(out), lacking.get(out.place, "")) for out in crawl.outs]
-    return [structs_replace(one, lacks=lacks) for one, lacks in written]
+    return [structs_replace(output, lacks=lacks) for output, lacks in written]
 
 
 def _lacks(backlog: Backlog) -> str:
@@ -349,18 +349,19 @@ def _lacks(backlog: Backlog) -> str:
 
 
 def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:
-    kept = [one for one in overruled if not one.flag_wins]
+    kept = [setting for setting in overruled if not setting.flag_wins]
     if kept:
         values = ", ".join(
-            f"{one.option.name}={spelled(one.set_by_operator)} (not {spelled(one.configured)})"
-            for one in kept
+            f"{setting.option.name}={spelled(setting.set_by_operator)} "
+            f"(not {spelled(setting.configured)})"
+            for setting in kept
         )
-        flags = " or ".join(one.option.flag for one in kept)
+        flags = " or ".join(setting.option.flag for setting in kept)
         yield f"{job} keeps what `skitter set` changed: {values}. {flags} overrides that."
-    for one in overruled:
-        if one.flag_wins:
-            before = f"{one.option.name}={spelled(one.set_by_operator)}"
-            yield f"{one.option.flag} replaces {before}, which `skitter set` had set."
+    for setting in overruled:
+        if setting.flag_wins:
+            before = f"{setting.option.name}={spelled(setting.set_by_operator)}"
+            yield f"{setting.option.flag} replaces {before}, which `skitter set` had set."
 
 
 async def _exists(server: Server, job: str) -> bool:

@@ -102,8 +102,8 @@ async def name_outputs(frontier: Frontier, outs: Sequence[Destination], say: Say
     for place in known.keys() - wanted:
         await drop_output(frontier, place)
         say(f"{shown(place)} is no output of {frontier.job} any more, and keeps what it has.")
-    for place, one in wanted.items():
-        if place in known and (one.is_missing or (not prunes and await one.count() == 0)):
+    for place, output in wanted.items():
+        if place in known and (output.is_missing or (not prunes and await output.count() == 0)):
             await drop_output(frontier, place)  # and fill it again
         await add_output(frontier, place, can_fill=main.can_be_read)
         is_filling = (await further(frontier)).get(place) == FILLING

@@ -89,7 +89,7 @@ class Redo:
 
     def _asked_at(self, url: str) -> Request | None:
         found = self.archive.find(url) if self.archive else []
-        own = [one for one in found if one.job == self.frontier.job]
+        own = [page for page in found if page.job == self.frontier.job]
         return request_of(own[-1]) if own else None
 
     async def _all(self) -> AsyncIterator[Request]:
@@ -140,7 +140,9 @@ class Redo:
     async def _offer(self, pages: list[Request]) -> list[bool]:
         """Which of them the job knows."""
         answers = await offer_again(self.frontier, pages)
-        await forget_failed(self.frontier, [self.frontier.offer(one).arguments[0] for one in pages])
+        await forget_failed(
+            self.frontier, [self.frontier.offer(request).arguments[0] for request in pages]
+        )
         for page, said in zip(pages, answers, strict=True):
             if said is Added.CLOSED:
                 job = self.frontier.job

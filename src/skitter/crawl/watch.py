@@ -264,7 +264,7 @@ class Rates(msgspec.Struct):
         if stats.finished:
             return 0.0, 0.0
         fetching = (worker for worker in workers if worker.kind in FETCHING)
-        pages_per_s = sum(one.pages / max(1.0, one.at - one.started_at) for one in fetching)
+        pages_per_s = sum(beat.pages / max(1.0, beat.at - beat.started_at) for beat in fetching)
         return pages_per_s, pages_per_s * last.items / last.pages if last.pages else 0.0
 
 

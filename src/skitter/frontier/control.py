@@ -63,8 +63,10 @@ async def change_options(
     if "per" in changes:
         check_per(frontier, options)
     changed = [option for option in JOB_OPTIONS if option.name in changes]
-    values = {one.field: to_field(one, options) for one in changed}
-    await write_control(frontier, values | {SET_BY_OPERATOR + one.field: 1 for one in changed})
+    values = {option.field: to_field(option, options) for option in changed}
+    await write_control(
+        frontier, values | {SET_BY_OPERATOR + option.field: 1 for option in changed}
+    )
     frontier.options = await read_options(frontier.home)
     await settle_hosts(frontier)
     if "shape_budget" in changes:

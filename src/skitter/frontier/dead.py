@@ -207,7 +207,7 @@ async def restore_excluded(frontier: Frontier) -> int:
     """Make pending again what the job's patterns exclude no longer. Returns how many came back."""
     limits, restored = frontier.options.limits, 0
     async for batch in batched(excluded_letters(frontier), PAGE):
-        back = [one for one in batch if not limits.excludes_request(one.request)]
+        back = [letter for letter in batch if not limits.excludes_request(letter.request)]
         restored += await revive(frontier, back)
     return restored
 

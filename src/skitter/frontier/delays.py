@@ -44,11 +44,11 @@ def delay_of(own: Mapping[str, float], politeness: Politeness) -> Delay:
     found = [Delay(delay_s, "its own" if "delay_ms" in own else "configured")]
     if "crawl_delay_ms" in own:
         found.append(Delay(own["crawl_delay_ms"] / 1000, "robots.txt asks for it"))
-    if "latency_ms" in own and any(one.seconds for one in found):
+    if "latency_ms" in own and any(delay.seconds for delay in found):
         found.append(_by_latency(own, politeness))
     if "raised_ms" in own:
         found.append(Delay(own["raised_ms"] / 1000, f"it {_what_it_did(own)}"))
-    return max(found, key=lambda one: one.seconds)
+    return max(found, key=lambda delay: delay.seconds)
 
 
 def _by_latency(own: Mapping[str, float], politeness: Politeness) -> Delay:

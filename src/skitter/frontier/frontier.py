@@ -460,7 +460,7 @@ class Frontier:
         ended = await self._end(Shard.release, leases, [(ms(after_s),) for _ in leases])
         if self.quotas.by_day:
             pairs = zip(leases, ended, strict=True)
-            await self.quotas.returned(one for one, end in pairs if end is Ended.RELEASED)
+            await self.quotas.returned(lease for lease, end in pairs if end is Ended.RELEASED)
         return ended
 
     async def depart(self, departures: Sequence[Departure]) -> list[Granted]:

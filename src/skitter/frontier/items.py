@@ -70,7 +70,7 @@ async def find_item(frontier: Frontier, *, host: str, fingerprint: str) -> Resul
         if found and found[-1].index == 0:
             break
         before = f"({page[-1][0].decode()}"
-    return min(found, key=lambda one: one.index, default=None)
+    return min(found, key=lambda result: result.index, default=None)
 
 
 async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:

@@ -123,10 +123,12 @@ async def remove_tenant(server: Server, pattern: str) -> None:
 async def uses_of(server: Server, tenants: Iterable[Tenant]) -> list[QuotaUse]:
     """How much of each quota is in use."""
     return [
-        QuotaUse(tenant=one.jobs, quota=quota, used=await COUNTS[quota](server, one), limit=limit)
-        for one in tenants
+        QuotaUse(
+            tenant=tenant.jobs, quota=quota, used=await COUNTS[quota](server, tenant), limit=limit
+        )
+        for tenant in tenants
         for quota in QUOTAS
-        if (limit := getattr(one, quota)) is not None
+        if (limit := getattr(tenant, quota)) is not None
     ]
 
 
@@ -190,9 +192,9 @@ async def check_new_job(server: Server, job: str) -> None:
 
 async def _with_max_jobs(server: Server, job: str) -> list[Tenant]:
     return [
-        Tenant(jobs=one.jobs, max_jobs=one.max_jobs)
-        for one in await list_tenants(server)
-        if one.has(job) and one.max_jobs is not None
+        Tenant(jobs=tenant.jobs, max_jobs=tenant.max_jobs)
+        for tenant in await list_tenants(server)
+        if tenant.has(job) and tenant.max_jobs is not None
     ]
 
 
@@ -244,9 +246,11 @@ class Quotas:
         """Read them, if they were not read lately."""
         if time.monotonic() - self._read_at < FRESH_S:
             return
-        mine = [one for one in await list_tenants(self.server) if one.has(self.job)]
-        self.by_day = [(one.jobs, one.max_pages_per_day) for one in mine if one.max_pages_per_day]
-        self.by_pending = [one for one in mine if one.max_pending is not None]
+        mine = [tenant for tenant in await list_tenants(self.server) if tenant.has(self.job)]
+        self.by_day = [
+            (tenant.jobs, tenant.max_pages_per_day) for tenant in mine if tenant.max_pages_per_day
+        ]
+        self.by_pending = [tenant for tenant in mine if tenant.max_pending is not None]
         self._read_at = time.monotonic()
 
     async def take(self, wanted: int) -> Granted:
@@ -261,7 +265,9 @@ class Quotas:
         """Give back the pages of unused leases, each to the day on which it was taken: the second
         is at the end of its token (lua/lease.lua)."""
         days = Counter(
-            int(found[1]) * 1000 // DAY_MS for one in leases if (found := TAKEN.search(one.token))
+            int(found[1]) * 1000 // DAY_MS
+            for lease in leases
+            if (found := TAKEN.search(lease.token))
         )
         for day, unused in days.items():
             await self.give_back(unused, day)
@@ -280,10 +286,10 @@ class Quotas:
     async def room(self, wanted: int) -> int:
         """Reserve room for as many of so many requests as may be added."""
         reserved: list[Tenant] = []
-        for one in self.by_pending:
-            most = await self._reserve(one, wanted)
+        for tenant in self.by_pending:
+            most = await self._reserve(tenant, wanted)
             await self._return(reserved, wanted - most)
-            reserved.append(one)
+            reserved.append(tenant)
             wanted = most
         return wanted
 
@@ -292,8 +298,8 @@ class Quotas:
         await self._return(self.by_pending, number)
 
     async def _return(self, tenants: Sequence[Tenant], number: int) -> None:
-        for one in tenants if number else ():
-            await self._reserve(one, -number)
+        for tenant in tenants if number else ():
+            await self._reserve(tenant, -number)
 
     async def _reserve(self, one: Tenant, wanted: int) -> int:
         reserve = partial(
@@ -313,7 +319,10 @@ class Quotas:
         """Which quota has no room for a push."""
         uses = await uses_of(
             self.server,
-            [Tenant(jobs=one.jobs, max_pending=one.max_pending) for one in self.by_pending],
+            [
+                Tenant(jobs=tenant.jobs, max_pending=tenant.max_pending)
+                for tenant in self.by_pending
+            ],
         )
         return next((use for use in uses if use.is_reached), None)
 

@@ -229,7 +229,9 @@ async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]
             )
         if len(shares) < len(shards) or not granted:
             return []  # the limit is being set or removed, shard by shard
-        free = [total - one.ceded - one.used for total, one in zip(granted, shares, strict=True)]
+        free = [
+            total - share.ceded - share.used for total, share in zip(granted, shares, strict=True)
+        ]
         elsewhere = any(pages > 0 for i, pages in enumerate(free) if i not in wants)
         if not elsewhere or all(free[i] >= want for i, want in wants.items()):
             break

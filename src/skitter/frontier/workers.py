@@ -244,7 +244,7 @@ def machines_of(
                 note=max((chief.note for chief in chiefs), default="") if is_lost else "",
             )
         )
-    return sorted(found, key=lambda one: (not one.is_lost, one.host))
+    return sorted(found, key=lambda machine: (not machine.is_lost, machine.host))
 
 
 async def note_lost_machines(frontier: Frontier) -> list[str]:

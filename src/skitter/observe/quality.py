@@ -144,7 +144,7 @@ def _judge(history: History, options: QualityOptions, since: float) -> Iterator[
     if now.per_page < (options.min_items_per_page or 0):
         limit = f"below quality.min_items_per_page = {options.min_items_per_page:g}"
         yield Finding(name, "", f"{now.per_page:.2g} items per page, {limit}")
-    best = max((one.per_page for one in before), default=0.0)
+    best = max((window.per_page for window in before), default=0.0)
     if best and 1 - now.per_page / best > _limit(options.max_items_drop):
         yield Finding(name, "", f"{now.per_page:.2g} items per page, down from {best:.2g}")
     for field in history.fields:
@@ -154,7 +154,10 @@ def _judge(history: History, options: QualityOptions, since: float) -> Iterator[
 def _judge_blocks(
     handler: str, now: Window, before: Sequence[Window], options: QualityOptions
 ) -> Iterator[Finding]:
-    share, calm = now.blocked_share, min(before, key=lambda one: one.blocked_share, default=now)
+    share, calm = (
+        now.blocked_share,
+        min(before, key=lambda window: window.blocked_share, default=now),
+    )
     says = f"{share:.0%} of the responses are block pages"
     if share > _limit(options.max_blocked):
         yield Finding(handler, "", says)
@@ -169,7 +172,7 @@ def _judge_field(
 ) -> Iterator[Finding]:
     if not before or not now.items:
         return
-    best = max(before, key=lambda one: one.fill(name))
+    best = max(before, key=lambda window: window.fill(name))
     was, fill = best.fill(name), now.fill(name)
     if was and 1 - fill / was > _limit(options.max_fill_drop) and _is_significant(name, best, now):
         yield Finding(handler, name, f"{name!r} is filled in {_percent(fill, was)}")
@@ -231,11 +234,11 @@ def lines_of(history: History, min_pages: int) -> Iterator[Line]:
     now, before = history.split(min_pages)
     if not now.answers:
         now, before = total(windows), []
-    best = max((one.per_page for one in before), default=None)
+    best = max((window.per_page for window in before), default=None)
     pages = [window.per_page if window.pages else None for window in windows]
     yield Line(name, "(items per page)", "", now.per_page, best, pages, is_share=False)
     if any(window.blocked for window in windows):
-        least = min((one.blocked_share for one in before), default=None)
+        least = min((window.blocked_share for window in before), default=None)
         shares = [window.blocked_share if window.answers else None for window in windows]
         yield Line(name, "(block pages)", "", now.blocked_share, least, shares)
     for field in history.fields:

@@ -200,7 +200,7 @@ def report_of(
         store=written.store,
         also=list(also),
         exit_code=_exit_code(result, max_dead)
-        or next((one.exit_code for one in (written, *also) if one.exit_code), 0)
+        or next((output.exit_code for output in (written, *also) if output.exit_code), 0)
         or _held_code(result),
     )
 

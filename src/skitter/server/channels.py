@@ -154,7 +154,7 @@ class Channel:
     async def _look(self) -> bytes:
         if not self.job:
             looks = await self.watcher.look_at_all(lambda _: None)
-            return self._news("jobs", [without_processes(one) for one in looks if self._shows(one)])
+            return self._news("jobs", [without_processes(job) for job in looks if self._shows(job)])
         frontier = await open_job(self.watcher.server, self.job)
         look = await self.watcher.look_at(frontier)
         if look.life != self.life:
@@ -195,7 +195,7 @@ class Channel:
             return
         frontier = await open_job(self.watcher.server, self.job)
         while page := await read_log(frontier, after, LOG_PAGE):
-            yield b"".join(line(one) for one in page if place(one.id) <= place(upto))
+            yield b"".join(line(event) for event in page if place(event.id) <= place(upto))
             after = page[-1].id
             if place(after) >= place(upto):
                 return

@@ -92,7 +92,7 @@ class News:
             return []
         if len(found) < AT_ONCE:
             self._noted = noted
-        return [_brief(shown(one)) for one in found]
+        return [_brief(shown(change)) for change in found]
 
     async def _read(self, frontier: Frontier, *, starts_over: bool) -> list[Change]:
         source = await source_of(frontier, self.directory)

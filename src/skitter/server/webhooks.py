@@ -192,7 +192,10 @@ class Sender:
             for delivery in await store.list_deliveries(frontier)
             if delivery.next_at <= look.at
         ]
-        work = (self._deliver(frontier, by_id.get(one.webhook), one, look) for one in due[:AT_ONCE])
+        work = (
+            self._deliver(frontier, by_id.get(message.webhook), message, look)
+            for message in due[:AT_ONCE]
+        )
         await side_by_side(work)
 
     async def _tell_changes(self, frontier: Frontier, hook: Webhook, look: Overview) -> Webhook:
@@ -202,9 +205,9 @@ class Sender:
             return hook
         if hook.changes >= 0 and (more := look.changes - hook.changes) > 0:
             detail = f"{some(more, 'change')}: skitter changes {frontier.job}"
-            one = _delivery(hook, "change", detail, look)
+            message = _delivery(hook, "change", detail, look)
             name = f"change-{hook.id}-{hook.changes}"
-            await store.save_delivery(frontier, msgspec.structs.replace(one, id=name))
+            await store.save_delivery(frontier, msgspec.structs.replace(message, id=name))
         told = msgspec.structs.replace(hook, changes=look.changes)
         await store.save_webhook(frontier, told)
         return told
@@ -276,9 +279,11 @@ def _body(message: WebhookMessage, said: _Said, look: Overview) -> bytes:
 
 
 def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> WebhookMessage:
-    one = WebhookMessage(id=secrets.token_hex(8), webhook=hook.id, on=on, body="", next_at=look.at)
-    body = _body(one, _Said(look.at, detail), look).decode()
-    return msgspec.structs.replace(one, body=body)
+    message = WebhookMessage(
+        id=secrets.token_hex(8), webhook=hook.id, on=on, body="", next_at=look.at
+    )
+    body = _body(message, _Said(look.at, detail), look).decode()
+    return msgspec.structs.replace(message, body=body)
 
 
 async def post(message: Message, guard: Guard, *, at: int) -> str:

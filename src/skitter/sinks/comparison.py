@@ -84,9 +84,9 @@ def differences(
 ) -> Iterator[Difference]:
     """Between a stored row and the one that replaces it, field by field."""
     for name, kind in kinds.items():
-        one = Difference(name, plain(old.get(name), kind), plain(new.get(name), kind))
-        if not _is_same(one.old, one.new) and not noise.hides(one):
-            yield one
+        difference = Difference(name, plain(old.get(name), kind), plain(new.get(name), kind))
+        if not _is_same(difference.old, difference.new) and not noise.hides(difference):
+            yield difference
 
 
 def plain(value: Any, kind: Kind) -> Any:

@@ -156,7 +156,7 @@ async def write_feed(dsn: str, path: Path, *, job: str) -> int:
         before, after = await file.run(file.store.count), 0
         while found := await read_feed(dsn, job=job, after=after, limit=_BATCH):
             after = found[-1].seq
-            await file.write([_line_of(one) for one in found])
+            await file.write([_line_of(change) for change in found])
         return await file.run(file.store.count) - before
 
 
@@ -206,11 +206,11 @@ async def export_types(dsn: str, target: Target, *, job: str) -> None:
     whole = target.path
     async with open_on_thread(partial(open_database, dsn, job=job)) as source:
         old = receipts.of_types(whole)
-        for one in await source.run(types_of, source.store):
-            path = whole.with_suffix(f".{one.name}{whole.suffix}")
+        for part in await source.run(types_of, source.store):
+            path = whole.with_suffix(f".{part.name}{whole.suffix}")
             old.discard(path.name)
             receipts.add_of_type(whole, path.name)
-            await _export(source, one, replace(target, path=path))
+            await _export(source, part, replace(target, path=path))
         with disk_errors(whole):
             for name in old:
                 receipts.remove_of_type(whole, name)

@@ -212,11 +212,11 @@ class _Loader:
         batch, some = _Batch(), _in_time(results, self.pace.transform_s)
         async with self._keeping(results):
             if inspect.iscoroutinefunction(transform):
-                made = [(one, await _tried_async(transform, one)) for one in some]
+                made = [(result, await _tried_async(transform, result)) for result in some]
                 PAGE_URL.set("")
             else:
                 made = await asyncio.to_thread(
-                    lambda: [(one, _tried(transform, one)) for one in some]
+                    lambda: [(result, _tried(transform, result)) for result in some]
                 )
         for origin, one in made:
             batch.take(origin, one)

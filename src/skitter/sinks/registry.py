@@ -216,5 +216,5 @@ def _type_of(point: EntryPoint) -> SinkType:
 
 def _forms() -> str:
     shown = [*TYPES, *map(_type_of, entry_points(group=GROUP))]
-    width = max(len(one.example) for one in shown)
-    return "\n".join(f"  {one.example:<{width}}   {one.what}" for one in shown)
+    width = max(len(kind.example) for kind in shown)
+    return "\n".join(f"  {kind.example:<{width}}   {kind.what}" for kind in shown)

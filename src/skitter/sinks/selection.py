@@ -64,7 +64,7 @@ class Selection:
 
     def has(self, result: Result) -> bool:
         return result.fetched_at >= self.changed_since and all(
-            one.holds(result) for one in self.where
+            condition.holds(result) for condition in self.where
         )
 
     def of(self, table: SqlTable) -> Selected:
@@ -90,14 +90,16 @@ class Selected:
 
     def _columns(self, known: dict[str, Kind]) -> dict[str, Kind]:
         fields = self.what.columns
-        used = {*fields, *(one.field for one in self.what.where)}
+        used = {*fields, *(condition.field for condition in self.what.where)}
         if unknown := sorted(used - known.keys()):
             there = ", ".join(name for name in known if name not in OWN)
             raise UsageError(f"the rows have no field {unknown[0]!r}: they have {there}.")
-        for one in self.what.where:
-            is_number = known[one.field] in (Kind.INT, Kind.LONG, Kind.FLOAT)
-            if is_number and one.sign[0] in "<>" and _number(one.value) is None:
-                raise UsageError(f"--where: {one.field} is a number, and {one.value!r} is none.")
+        for condition in self.what.where:
+            is_number = known[condition.field] in (Kind.INT, Kind.LONG, Kind.FLOAT)
+            if is_number and condition.sign[0] in "<>" and _number(condition.value) is None:
+                raise UsageError(
+                    f"--where: {condition.field} is a number, and {condition.value!r} is none."
+                )
         own = [name for name in OWN if name in known]
         return {name: known[name] for name in (*own, *fields)} if fields else known
 

@@ -85,7 +85,7 @@ def _write(table: SqlTable, root: Path) -> Generator[int]:
 def _write_all(table: SqlTable, root: Path, names: _Names) -> Iterator[int]:
     has_rows, after = False, ""
     while found := table.page(after, BATCH):
-        has_rows, rows = True, [row_of(one) for one in found]
+        has_rows, rows = True, [row_of(result) for result in found]
         after = rows[-1].id
         rows = [row for row in rows if isinstance(row.fields.get(FIELD), str)]
         for row, path in names.of(rows):

@@ -131,7 +131,7 @@ def show(where: Where = SERVER, as_json: Json = False) -> None:
 
     found = on_server(where, work)
     if as_json:
-        emit_json([_document(*one) for one in found])
+        emit_json([_document(*schedule) for schedule in found])
     elif found:
         grid(["job", "when", "next round", "last round", "rounds", "missed"], list(_rows(found)))
     else:
@@ -197,10 +197,10 @@ def _document(job: str, schedule: Schedule) -> dict[str, Any]:
 
 
 def _rows(found: list[tuple[str, Schedule]]) -> Iterator[list[object]]:
-    for job, one in found:
-        when = one.cron or f"every {duration(one.every_s)}"
-        last = moment(one.fired_ms / 1000) if one.fired_ms else "never"
-        yield [job, when, moment(one.next_ms / 1000), last, one.rounds, one.missed]
+    for job, schedule in found:
+        when = schedule.cron or f"every {duration(schedule.every_s)}"
+        last = moment(schedule.fired_ms / 1000) if schedule.fired_ms else "never"
+        yield [job, when, moment(schedule.next_ms / 1000), last, schedule.rounds, schedule.missed]
 
 
 webhook_group = Group(help="Get a message when a crawl finishes or is in trouble.")
@@ -237,7 +237,7 @@ def webhook_add(
     limits = {"dead": dead, "failures": failures, "blocked": blocked, "private": private}
     hook = new_webhook(url, on or (), **limits)
     action = NewAction(job, "webhook add", f"{hook.id} {authority_of(url).host}")
-    on_job(where, job, lambda one: add_webhook(one, hook), action=action)
+    on_job(where, job, lambda frontier: add_webhook(frontier, hook), action=action)
     says = f"{job}: webhook {hook.id}. Its secret, shown this once: {hook.secret}"
     if is_private:
         host = authority_of(url).host_port
@@ -260,7 +260,7 @@ def _check(url: str, *, private: bool) -> bool:
 @webhook_group.add("list")
 def webhook_show(job: Job, where: Where = SERVER, as_json: Json = False) -> None:
     """List the webhooks of a job, without their secrets."""
-    hooks = [without_secrets(one) for one in on_job(where, job, list_webhooks)]
+    hooks = [without_secrets(hook) for hook in on_job(where, job, list_webhooks)]
     if as_json:
         emit_json(hooks)
     elif hooks:

@@ -49,12 +49,12 @@ def show_politeness(job: str, where: Settings, *, as_json: bool) -> None:
     allows = _reader_of_rules()
     found = on_job(where, job, lambda frontier: audit_politeness(frontier, allows=allows))
     if as_json:
-        emit_json(redact_tree([{**asdict(one), "problems": one.problems} for one in found]))
+        emit_json(redact_tree([{**asdict(host), "problems": host.problems} for host in found]))
     elif not found:
         say(f"{job}: no request to a host with a delay is on record.")
     else:
         _show(found)
-    if any(one.problems for one in found):
+    if any(host.problems for host in found):
         raise Exit(1)
 
 
@@ -176,10 +176,10 @@ def explain(
         return
     if not found:
         say(f"{job}: no request for {redact(url)} is queued, delayed, leased or dead.")
-    for i, one in enumerate(found):
+    for i, explanation in enumerate(found):
         if i:
             say("")
-        pairs(_rows(one))
+        pairs(_rows(explanation))
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
@@ -253,7 +253,7 @@ async def _process_health(frontier: Frontier, kind: Part) -> str:
     kinds = FETCHING if kind is Part.WORKER else {kind.value}
     found = [heartbeat for heartbeat in await heartbeats(frontier) if heartbeat.kind in kinds]
     found += await supervisors(frontier) if kind is Part.WORKER else []
-    here = [one.at for one in found if one.host == host]
+    here = [beat.at for beat in found if beat.host == host]
     if any(now - at < SILENCE_S for at in here):
         return ""
     return (

@@ -307,7 +307,7 @@ async def _change(batches: Batches, which: Filter, verb: Verb, frontier: Frontie
     matched = stuck = count = 0
     async for batch in batches(frontier):
         matched += len(batch)
-        stuck += sum(not one.can_be_fetched for one in batch)
+        stuck += sum(not letter.can_be_fetched for letter in batch)
         count += await verb(frontier, batch)
     return _Did(count, stuck, "" if matched else await _why_none(frontier, which))
 

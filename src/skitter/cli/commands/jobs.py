@@ -223,7 +223,7 @@ def rejected(
     else:
         grid(
             ["url", "field", "reason", "item"],
-            [[one.url, one.field, one.reason, shorten(str(one.item), 60)] for one in found],
+            [[item.url, item.field, item.reason, shorten(str(item.item), 60)] for item in found],
         )
         print_progress(
             "`skitter redo SPIDER --rejected` handles their pages again, once it is repaired."

@@ -158,7 +158,7 @@ def forget_urls(
     """
     requests = [Request(url=url) for url in urls]
     action = NewAction(job, "forget", shorten(" ".join(urls), 200))
-    forgotten = on_job(where, job, lambda one: forget(one, requests), action=action)
+    forgotten = on_job(where, job, lambda frontier: forget(frontier, requests), action=action)
     if as_json:
         emit_json(dict(zip(urls, forgotten, strict=True)))
     else:

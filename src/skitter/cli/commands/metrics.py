@@ -141,15 +141,15 @@ def quality(job: Job, where: Where = SERVER, as_json: Json = False) -> None:
 
     histories, options = on_job(where, job, work)
     bad = judge(histories, options)
-    lines = [one for history in histories for one in lines_of(history, options.min_pages)]
+    lines = [line for history in histories for line in lines_of(history, options.min_pages)]
     if as_json:
         emit_json({"job": job, "bad": bad, "rows": [line.document() for line in lines]})
     elif not lines:
         say(f"{job}: no page has been handled yet.")
     else:
         grid(COLUMNS, [_cells(line) for line in lines])
-        for one in bad:
-            remark("bad", str(one), style="bold red")
+        for finding in bad:
+            remark("bad", str(finding), style="bold red")
     raise Exit(1 if bad else 0)
 
 
@@ -189,9 +189,9 @@ def hosts(
 
     found, options, now = on_job(where, job, work)
     if as_json:
-        emit_json([host_row(one, options) for one in found])
+        emit_json([host_row(host, options) for host in found])
     elif found:
-        grid(HOSTS_COLUMNS, [list(_hosts_cells(one, options, now)) for one in found])
+        grid(HOSTS_COLUMNS, [list(_hosts_cells(host, options, now)) for host in found])
     else:
         say(f"{job}: no hosts yet.")
 

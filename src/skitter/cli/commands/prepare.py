@@ -131,7 +131,7 @@ def config(
     spider = load_spider(target, pairs_of(arguments)) if target else None
     name = job or (spider.name if spider else "")
     found = resolve(given, job=name, spider=spider.tables if spider else None)
-    values = {key: _shown(one, found) for key, one in OPTIONS.items()}
+    values = {key: _shown(option, found) for key, option in OPTIONS.items()}
     origins = found.origins | dict.fromkeys(proxies := _proxies(found), "[[proxy]]")
     values |= proxies
     if as_json:

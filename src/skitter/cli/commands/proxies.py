@@ -108,7 +108,7 @@ def bench(
 
     tried = on_server(where, work)
     best = recommend(tried, config.routes)
-    rows = [_tried(one) for one in tried]
+    rows = [_tried(trial) for trial in tried]
     if as_json:
         emit_json({"routes": rows, "recommended": best or None})
     else:
@@ -148,9 +148,9 @@ def _configured(names: list[str] | None) -> tuple[WorkerConfig, list[Route]]:
     ours = [proxy for proxy in found.proxies if proxy.is_for(found.routes.region)]
     if not ours:
         raise UsageError("no proxy is configured: add a [[proxy]] to skitter.toml.")
-    if unknown := set(names or ()) - {one.name for one in ours}:
+    if unknown := set(names or ()) - {route.name for route in ours}:
         raise UsageError(f"there is no proxy {sorted(unknown)[0]!r} in skitter.toml.")
-    return config, [one for one in ours if not names or one.name in names]
+    return config, [route for route in ours if not names or route.name in names]
 
 
 @asynccontextmanager

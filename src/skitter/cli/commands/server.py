@@ -141,7 +141,7 @@ def browser_of(options: BrowserOptions) -> str:
 
 def problems_of_disk(directory: Path) -> list[str]:
     """Without disk space a server refuses writes and does not start."""
-    place = next(one for one in (directory, *directory.parents) if one.exists())
+    place = next(path for path in (directory, *directory.parents) if path.exists())
     if shutil.disk_usage(place).free >= LITTLE_BYTES:
         return []
     return [

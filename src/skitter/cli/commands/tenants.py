@@ -70,9 +70,9 @@ def set_quotas(
 
 
 async def _find(server: Server, pattern: str) -> Tenant:
-    for one in await list_tenants(server):
-        if one.jobs == pattern:
-            return one
+    for tenant in await list_tenants(server):
+        if tenant.jobs == pattern:
+            return tenant
     raise UsageError(
         f"{pattern!r} has no quotas: `skitter tenant set --help` shows which it may have."
     )
@@ -90,7 +90,7 @@ def show(where: Where = SERVER, as_json: Json = False) -> None:
     if as_json:
         emit_json([_document(tenant, uses) for tenant in tenants])
     elif uses:
-        grid(["jobs", "quota", "used", "limit"], [[*msgspec.structs.astuple(one)] for one in uses])
+        grid(["jobs", "quota", "used", "limit"], [[*msgspec.structs.astuple(use)] for use in uses])
     else:
         say("There are no quotas: `skitter tenant set 'shop-*' --max-jobs 20` sets one.")
 

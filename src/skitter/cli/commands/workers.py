@@ -108,11 +108,11 @@ def logs(
 def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> None:
     """Works for a purged job too."""
     found = on_server(where, lambda server: read_actions(server, job, limit=lines))
-    for one in reversed(found):
+    for action in reversed(found):
         if as_json:
-            emit_line(one)
+            emit_line(action)
         else:
-            out.print(action_line(one))
+            out.print(action_line(action))
     if not found and not as_json:
         print_progress(f"{job}: nobody has changed it.")
 
@@ -211,9 +211,9 @@ def scale(
     effect = describe_changes(changes)
     sentence = f"{job}: {_describe_wish(wish)} (before: {_describe_wish(was)}); {now}"
     sentence += f": {effect}." if effect else "."
-    if is_scrapys or any(one.kind == "scrapy" for one in alive):
+    if is_scrapys or any(beat.kind == "scrapy" for beat in alive):
         sentence += " Scrapy's nodes do not follow: start and stop `scrapy crawl` yourself."
-    if any(one.kind == "celery" for one in alive):
+    if any(beat.kind == "celery" for beat in alive):
         sentence += " On Celery a worker is a pump, which takes one slot of a Celery worker."
     answer(scaled, sentence, as_json=as_json)
 
@@ -279,11 +279,11 @@ def top(
 
 async def _print_lines(look: Look, *, as_json: bool) -> None:
     while True:
-        for one in await look():
+        for job in await look():
             if as_json:
-                emit_line(one)
+                emit_line(job)
             else:
-                say(plain_line(one))
+                say(plain_line(job))
         sys.stdout.flush()
         await asyncio.sleep(REFRESH_S)
 

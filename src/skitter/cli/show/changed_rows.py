@@ -22,7 +22,7 @@ def show_diff(diff: Diff) -> None:
     if diff.is_same:
         say(f"Nothing differs: {some(diff.rows, 'row')}, {fields}.")
         return
-    different = {name: one for name, one in diff.fields.items() if not one.is_same}
+    different = {name: field for name, field in diff.fields.items() if not field.is_same}
     say(
         f"{some(diff.rows, 'row')} compared, {len(diff.gone):,} gone, {len(diff.new):,} new. "
         f"{len(different):,} of {fields} differ{'s' * (len(different) == 1)}."
@@ -32,17 +32,17 @@ def show_diff(diff: Diff) -> None:
         _show_counts(different)
     _show_examples("gone", [Example(url) for url in diff.gone])
     _show_examples("new", [Example(url) for url in diff.new])
-    for name, one in different.items():
-        _show_examples(f"{name} lost", one.lost)
-        _show_examples(f"{name} changed", one.changed)
-        _show_examples(f"{name} added", one.added)
+    for name, field in different.items():
+        _show_examples(f"{name} lost", field.lost)
+        _show_examples(f"{name} changed", field.changed)
+        _show_examples(f"{name} added", field.added)
 
 
 def _show_counts(fields: dict[str, FieldDiff]) -> None:
     columns = ["field", "filled before", "now", "lost", "changed", "added"]
     rows = [
-        [name, one.before, one.now, len(one.lost), len(one.changed), len(one.added)]
-        for name, one in fields.items()
+        [name, field.before, field.now, len(field.lost), len(field.changed), len(field.added)]
+        for name, field in fields.items()
     ]
     grid(columns, rows)
 

@@ -103,7 +103,7 @@ def top_view(
     several = len(looks) != 1
     width = screen.width if screen else width
     processes = [(look, worker) for look in looks for worker in look.workers]
-    in_trouble = sum(bool(one.note) for _, one in processes)
+    in_trouble = sum(bool(beat.note) for _, beat in processes)
     slowed = [_slowed(look, look.bound) for look in looks if look.bound and look.bound.is_slowed]
     needs = [_need(look, trouble) for look in looks for trouble in look.troubles]
     other = in_trouble + len(slowed) + len(needs)
@@ -114,7 +114,7 @@ def top_view(
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
     parts += ["", _process_table(processes, room.processes, several=several, width=width), ""]
-    parts += [_trouble(look, one) for look, one in processes if one.note] + slowed + needs
+    parts += [_trouble(look, beat) for look, beat in processes if beat.note] + slowed + needs
     lines = _log_lines(looks, room.log, several=several, width=width)
     parts += lines
     if screen is not None:
@@ -189,7 +189,7 @@ def _process_table(
             "No workers: start some with `skitter run SPIDER` or `skitter worker SPIDER`.", "dim"
         )
     shown = _first(processes, rows)
-    beats = [one for _, one in shown]
+    beats = [beat for _, beat in shown]
     columns = [
         *([_Column("job", [_name(look.job, "bold") for look, _ in shown])] if several else []),
         _Column("host", [_name(clean(beat.host), "cyan") for beat in beats], drop=4),
@@ -199,8 +199,8 @@ def _process_table(
         _Column("errors", [_errors(beat) for beat in beats], drop=1),
         _Column("active", [Text(f"{beat.active:,}") for beat in beats], drop=3),
         _Column("memory", [Text(f"{beat.memory_mb:,.0f} MB") for beat in beats], drop=6),
-        _Column("since", [_since(look, one) for look, one in shown], drop=7),
-        _Column("last seen", [_heard(look, one) for look, one in shown], drop=2),
+        _Column("since", [_since(look, beat) for look, beat in shown], drop=7),
+        _Column("last seen", [_heard(look, beat) for look, beat in shown], drop=2),
     ]
     table = _table(_fitting(columns, width))
     if len(shown) < len(processes):

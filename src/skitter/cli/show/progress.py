@@ -259,9 +259,9 @@ def _output_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
         yield "changes", f"{report.items:,}" + f" added to {out}" * hints
     if report.store and hints:
         yield "store", f"{report.store}, which {out} is written from"
-    for one in report.also:
-        rows = "rows" if one.rows is None else some(one.rows, "row")
-        yield "also", f"{rows} in {one.out}" + f"; {one.lacks}" * bool(one.lacks)
+    for output in report.also:
+        rows = "rows" if output.rows is None else some(output.rows, "row")
+        yield "also", f"{rows} in {output.out}" + f"; {output.lacks}" * bool(output.lacks)
 
 
 def _held(report: Report, *, hints: bool) -> str:

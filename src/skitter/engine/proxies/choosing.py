@@ -223,7 +223,7 @@ class Routes:
     async def choose(self, url: str, *, country: str = "") -> str:
         """The route for a new session, or for a request without one. Raises NoRoute if none leaves
         from that country, TooEarly if all are resting or have spent their budgets."""
-        able = [name for name, one in self.exits.items() if one.route.leaves_from(country)]
+        able = [name for name, route in self.exits.items() if route.route.leaves_from(country)]
         if not able:
             where = f"from {country!r}" if country else "from here"
             raise NoRoute(url, f"no proxy exits {where}: see [[proxy]] in skitter.toml")

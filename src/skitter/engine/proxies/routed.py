@@ -144,7 +144,7 @@ class RoutedRenderer:
         proxy: str | None = None,
     ) -> Response:
         routes = self.routed.routes
-        exits = {name: one for name, one in routes.exits.items() if one.route.kind != "api"}
+        exits = {name: route for name, route in routes.exits.items() if route.route.kind != "api"}
         browser = replace(
             self.routed, inner=_Browser(self.renderer, how), routes=replace(routes, exits=exits)
         )

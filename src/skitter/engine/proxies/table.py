@@ -161,8 +161,9 @@ def recommend(tried: Sequence[Tried], options: RouteOptions) -> str:
         return route.money / requests + options.price_per_s * route.median_s + 1e-9
 
     if (value := options.page_value) is not None:
-        return max(able, key=lambda one: one.success * value - cost(one)).route
-    enough = min(options.success_rate, NEARLY * max(one.success for one in able))
+        return max(able, key=lambda trial: trial.success * value - cost(trial)).route
+    enough = min(options.success_rate, NEARLY * max(trial.success for trial in able))
     return max(
-        (one for one in able if one.success >= enough), key=lambda one: one.success / cost(one)
+        (trial for trial in able if trial.success >= enough),
+        key=lambda trial: trial.success / cost(trial),
     ).route

@@ -88,7 +88,7 @@ async def audit_politeness(frontier: Frontier, *, allows: Allows) -> list[HostPo
             seen = judge(facts, sorted(trips[facts.name]), max_in_flight=int(limit))
             seen.disallowed = await _disallowed(frontier, trips[facts.name], allows)
             found.append(seen)
-    return sorted(found, key=lambda one: -one.requests)
+    return sorted(found, key=lambda host: -host.requests)
 
 
 def judge(facts: HostFacts, trips: list[LoggedRequest], *, max_in_flight: int) -> HostPoliteness:

@@ -113,7 +113,7 @@ async def find_bad(
     frontier: Frontier, options: QualityOptions | None = None, *, since: float = 0.0
 ) -> list[str]:
     """Describe what got worse. `since` skips earlier pages, by the server's clock."""
-    return [str(one) for one in await find_worse(frontier, options, since=since)]
+    return [str(finding) for finding in await find_worse(frontier, options, since=since)]
 
 
 async def find_worse(
@@ -234,11 +234,11 @@ def _lost(sight: Sight) -> list[Trouble]:
     return [
         Trouble(
             kind="machine lost",
-            says=f"{one.host} has been silent for {duration(sight.now - one.at)}"
-            + (f": {one.note}" if one.note else ""),
-            command=f"skitter logs {sight.stats.job} --worker {one.host}",
+            says=f"{machine.host} has been silent for {duration(sight.now - machine.at)}"
+            + (f": {machine.note}" if machine.note else ""),
+            command=f"skitter logs {sight.stats.job} --worker {machine.host}",
         )
-        for one in lost
+        for machine in lost
     ]
 
 
@@ -250,7 +250,7 @@ def _full(sight: Sight, directory: Path | None) -> Trouble | None:
 
 
 def _is_at_work(sight: Sight) -> bool:
-    return any(one.kind in FETCHING for one in living(sight.beats, sight.now))
+    return any(beat.kind in FETCHING for beat in living(sight.beats, sight.now))
 
 
 def _no_workers(sight: Sight) -> Trouble | None:
@@ -271,7 +271,7 @@ def _no_workers(sight: Sight) -> Trouble | None:
 def _output_away(sight: Sight) -> Trouble | None:
     loaders = [beat for beat in sight.beats if beat.kind == "loader"]
     alive = living(loaders, sight.now)
-    notes = [one.note for one in alive if one.note]
+    notes = [beat.note for beat in alive if beat.note]
     if notes:
         command = f"skitter logs {sight.stats.job}"
         return Trouble(kind="output away", says=notes[0], command=command)

@@ -82,8 +82,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 async def record(frontier: Frontier, batch: Batch) -> None:
     """Add to the metrics of the job. Names are those of the catalogue."""
     rows = [("counts", name, encode(by)) for name, by in {**batch.counts, "reports": 1}.items()]
-    rows += [("timings", name, pack_histogram(one)) for name, one in batch.timings.items()]
-    rows += [("tables", name, _pack_table(one)) for name, one in batch.tables.items()]
+    rows += [
+        ("timings", name, pack_histogram(histogram)) for name, histogram in batch.timings.items()
+    ]
+    rows += [("tables", name, _pack_table(row)) for name, row in batch.tables.items()]
     if strange := {name for _, name, _ in rows} - {*COUNTERS, *TIMINGS, *TABLES}:
         raise KeyError(f"not in the catalogue: {sorted(strange)}")
     await frontier.home.measure(rows, members=MEMBERS)

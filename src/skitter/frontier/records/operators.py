@@ -302,7 +302,7 @@ async def remove_webhook(frontier: Frontier, identity: str) -> bool:
 async def list_deliveries(frontier: Frontier) -> list[WebhookMessage]:
     """Deliveries in the order in which they are due."""
     found = await _read(frontier, "deliveries", WebhookMessage)
-    return sorted(found, key=lambda one: (one.next_at, one.id))
+    return sorted(found, key=lambda message: (message.next_at, message.id))
 
 
 async def save_delivery(frontier: Frontier, delivery: WebhookMessage) -> None:

@@ -97,13 +97,13 @@ class OwnMetrics:
 
     async def add(self, batch: OwnBatch) -> None:
         """Send a batch in one round trip."""
-        timed = {(name, SUCCESS): one for name, one in batch.timings.items()}
+        timed = {(name, SUCCESS): histogram for name, histogram in batch.timings.items()}
         rows = [
             (*row, repr(by), pack_histogram(timed.pop(row)) if row in timed else b"")
             for row, by in batch.counts.items()
         ]
         # Timings of names that only have errors.
-        rows += [(*row, "0", pack_histogram(one)) for row, one in timed.items()]
+        rows += [(*row, "0", pack_histogram(histogram)) for row, histogram in timed.items()]
         await self.shard.increment(rows, limit=OWN_METRICS_MAX_ROWS, keep_s=_KEEP_S)
 
     async def read_totals(self, *, days: int) -> dict[Row, float]:

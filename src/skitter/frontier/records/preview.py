@@ -146,17 +146,17 @@ async def _kept_out(frontier: Frontier, limits: Limits) -> _Count:
 
 async def _let_in_by_host(frontier: Frontier, hosts: str | None) -> _Count:
     also = widening(hosts, None)
-    return await _let_in(frontier, lambda one: bool(also and also.has_site(_site(one.url))))
+    return await _let_in(frontier, lambda link: bool(also and also.has_site(_site(link.url))))
 
 
 async def _let_in_by_pattern(frontier: Frontier, patterns: str | None) -> _Count:
     """Counts links on all hosts: only the spider knows which hosts are in scope."""
-    return await _let_in(frontier, lambda one: first_match(patterns or "", one.url) is not None)
+    return await _let_in(frontier, lambda link: first_match(patterns or "", link.url) is not None)
 
 
 async def _let_in(frontier: Frontier, fits: Callable[[ExcludedLink], bool]) -> _Count:
     known = await newest_refusals(frontier)
-    urls = sum(one.kind == "scope" and fits(one) for one in known)
+    urls = sum(link.kind == "scope" and fits(link) for link in known)
     return _Count(urls, exact=len(known) < KEPT // 2)
 
 

@@ -131,8 +131,8 @@ async def survey_hosts(
     """
     options = options or frontier.options
     found = [await _survey_shard(frontier, shard, options, answers) for shard in frontier.shards]
-    bounds = [one.bound for one in found if one.bound and one.bound.seconds > 0]
-    oldest = [one.oldest_at for one in found if one.oldest_at is not None]
+    bounds = [survey.bound for survey in found if survey.bound and survey.bound.seconds > 0]
+    oldest = [survey.oldest_at for survey in found if survey.oldest_at is not None]
     slowest = max(bounds, key=lambda bound: bound.seconds, default=None)
     return Survey(slowest, min(oldest, default=None))
 
@@ -210,7 +210,7 @@ def host_row(facts: HostFacts, options: JobOptions) -> HostRow:
 async def slowest_hosts(frontier: Frontier, limit: int) -> list[HostFacts]:
     """By delay, then by queue length, longest first; looks at the first LOOK_AT hosts only."""
     options = await frontier.fresh_options()
-    return await top_hosts(frontier, limit, lambda one: (one.delay(options).seconds, one.queued))
+    return await top_hosts(frontier, limit, lambda host: (host.delay(options).seconds, host.queued))
 
 
 async def top_hosts(
@@ -218,7 +218,7 @@ async def top_hosts(
 ) -> list[HostFacts]:
     """The hosts with the highest rank among the first LOOK_AT."""
     found = await find_hosts(frontier, lambda _: True, limit=LOOK_AT)
-    return nlargest(limit, found, key=lambda one: (*rank(one), one.name))
+    return nlargest(limit, found, key=lambda host: (*rank(host), host.name))
 
 
 async def find_hosts(

@@ -60,7 +60,7 @@ async def live_sessions(frontier: Frontier, limit: int) -> list[LiveSession]:
                     found += _sessions_of(pool or "", await shard.server.command("GET", key))
             if len(found) >= limit:
                 break
-    return sorted(found, key=lambda one: (one.site, one.kind, one.number))[:limit]
+    return sorted(found, key=lambda session: (session.site, session.kind, session.number))[:limit]
 
 
 def _sessions_of(name: str, packed: bytes | None) -> list[LiveSession]:

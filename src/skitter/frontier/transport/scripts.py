@@ -260,7 +260,7 @@ def _without_unused(libs: list[str], verb: str) -> list[_Part]:
 def _with(lib: str, functions: frozenset[str]) -> _Part:
     """A lib with only these functions."""
     outside, every = _outline(lib)
-    text = _FUNCTION.sub(lambda one: one[0] if one[1] in functions else "", lib)
+    text = _FUNCTION.sub(lambda match: match[0] if match[1] in functions else "", lib)
     return _Part(text, outside.union(*(every[name] for name in functions)))
 
 

@@ -161,7 +161,7 @@ class Found(Response):
         while True:
             over = await is_over(self.frontier)  # asked first: then nothing comes after
             while found := await live.read():
-                yield b"".join(_item(*one) for one in found)
+                yield b"".join(_item(*result) for result in found)
                 said_at = time.monotonic()
             if over:
                 stats = await self.frontier.stats()
@@ -211,7 +211,7 @@ class WhichHook(msgspec.Struct, frozen=True):
 async def webhooks(call: Call) -> Rows[Webhook]:
     """The webhooks of the job, without their secrets."""
     found = await list_webhooks(await call.frontier())
-    return Rows(rows=[without_secrets(one) for one in found])
+    return Rows(rows=[without_secrets(hook) for hook in found])
 
 
 async def webhook_add(call: Call, body: NewHook) -> Webhook:

@@ -65,7 +65,7 @@ async def hosts(call: Call, query: Hosts) -> Rows[Host]:
         return (share, -went.failed if went else 0, -facts.queued)
 
     found = await find_hosts(frontier, query.fits, limit=MOST_HOSTS)
-    page = query.page(sorted(found, key=lambda one: (*rank(one), one.name)))
+    page = query.page(sorted(found, key=lambda host: (*rank(host), host.name)))
     rows = [_host(row, options, asked) for row in page.rows]
     return Rows(rows=rows, next=page.next, total=page.total)
 

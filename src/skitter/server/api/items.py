@@ -107,7 +107,7 @@ async def _page(frontier: Frontier, source: Destination | None, after: str, limi
         return await read_page(source.store, job=frontier.job, after=after, limit=limit)
     if not PLACE.fullmatch(after):
         raise Refusal(422, "`after` must be the `next` of the page before.", field="after")
-    return [(one.id, row_of(one).line) for one in await item_page(frontier, after, limit)]
+    return [(result.id, row_of(result).line) for result in await item_page(frontier, after, limit)]
 
 
 async def _source(call: Call, frontier: Frontier) -> Destination | None:
@@ -179,7 +179,7 @@ async def logs(call: Call, query: LogLines) -> Rows[Event]:
     else:
         found, more = await last_log(frontier, query.limit), None
     least = loudness(query.level)
-    return Rows(rows=[one for one in found if loudness(one.level) >= least], next=more)
+    return Rows(rows=[event for event in found if loudness(event.level) >= least], next=more)
 
 
 async def quality(call: Call) -> Quality:
@@ -202,13 +202,13 @@ async def changes(call: Call, query: Page) -> Rows[ShownChange]:
     before = int(query.after) if query.after else LAST
     found = await read_feed(source.store, job=frontier.job, before=before, limit=query.limit)
     more = str(found[-1].seq) if len(found) == query.limit else None
-    return Rows(rows=[shown(one) for one in found], next=more)
+    return Rows(rows=[shown(change) for change in found], next=more)
 
 
 async def rejected(call: Call, query: First) -> Rows[RejectedItem]:
     """Items that do not fit their type or cannot be stored, newest first."""
     found = await read_rejected(await call.frontier(), query.limit)
-    return Rows(rows=[_masked(one) for one in found])
+    return Rows(rows=[_masked(item) for item in found])
 
 
 def _masked(item: RejectedItem) -> RejectedItem:

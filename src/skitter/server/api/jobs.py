@@ -148,7 +148,7 @@ async def purge(call: Call, query: Confirmation) -> Purged:
 async def workers(call: Call, query: Workers) -> Rows[Heartbeat]:
     """The running workers and loaders. `search` finds names, machines and kinds."""
     alive = await live_workers(await call.frontier())
-    return query.page([one for one in alive if query.fits(one.name, one.host, one.kind)])
+    return query.page([beat for beat in alive if query.fits(beat.name, beat.host, beat.kind)])
 
 
 async def pause(call: Call) -> Steered:
@@ -262,7 +262,7 @@ def _setting(option: Option, options: JobOptions, set_by_operator: dict[str, Any
 async def tenants(call: Call) -> Rows[QuotaUse]:
     """The quotas of tenants, and what is used of each: those of jobs that the token is for."""
     server = call.site.server
-    seen = [one for one in await list_tenants(server) if call.token.covers(one.jobs)]
+    seen = [tenant for tenant in await list_tenants(server) if call.token.covers(tenant.jobs)]
     return Rows(rows=await uses_of(server, seen))
 
 

@@ -81,7 +81,7 @@ class News:
     def removed(self) -> dict[str, datetime]:
         """Rows that their pages no longer yield, and when that was found. Not those of pages that
         are gone: their notice says it."""
-        gone, kept = {one.fingerprint for one in self.gone}, {row.id for row in self.rows}
+        gone, kept = {result.fingerprint for result in self.gone}, {row.id for row in self.rows}
         return {
             row_id: self.ended[page]
             for row_id, at in self.stored.items()
@@ -91,7 +91,7 @@ class News:
 
     @property
     def pages(self) -> set[str]:
-        return {page_of(row.id) for row in self.rows} | {one.fingerprint for one in self.gone}
+        return {page_of(row.id) for row in self.rows} | {result.fingerprint for result in self.gone}
 
 
 @dataclass(slots=True)

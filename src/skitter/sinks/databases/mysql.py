@@ -175,13 +175,13 @@ class Mysql(Dialect):
         """A row that is like another one by an index of the owner would replace that: the first
         change makes an error of it. Changes are made from left to right: the time comes last."""
         added, time = insert(table), table.c["_fetched_at"]
-        new, keys = added.inserted, [one for one in table.c if one.primary_key]
+        new, keys = added.inserted, [column for column in table.c if column.primary_key]
         is_it = and_(*(key == new[key.key] for key in keys))
         changes = [("_id", case((is_it, table.c["_id"]), else_=null()))]
-        fields = [one for one in table.c if one is not time and one not in keys]
+        fields = [column for column in table.c if column is not time and column not in keys]
         changes += [
-            (one.key, case((new["_fetched_at"] >= time, new[one.key]), else_=one))
-            for one in (*fields, time)
+            (column.key, case((new["_fetched_at"] >= time, new[column.key]), else_=column))
+            for column in (*fields, time)
         ]
         upsert: Insert = added.on_duplicate_key_update(changes)
         return upsert

@@ -119,7 +119,9 @@ class Dialect(Protocol):
         columns that the table's owner added are left alone. The time is compared here too: another
         loader may have stored a later visit since we looked."""
         insert = self.insert_into(table)
-        changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
+        changes = {
+            column: insert.excluded[column.key] for column in table.c if not column.primary_key
+        }
         upsert: Insert = insert.on_conflict_do_update(
             index_elements=["_job", "_id"],
             set_=changes,

@@ -38,7 +38,7 @@ from skitter.spider.named_files import as_yielded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REPLAYING = tuple(one for one in FLAGGED if one.table in ("workers", "output", "log"))
+REPLAYING = tuple(option for option in FLAGGED if option.table in ("workers", "output", "log"))
 
 
 @with_flags(REPLAYING, settable=True)

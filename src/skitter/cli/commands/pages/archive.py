@@ -59,7 +59,7 @@ def list_pages(
         job or "other tools" for visits in found for job in {visit.job for visit in visits}
     )
     by_job = ", ".join(f"{name} {count:,}" for name, count in sorted(jobs.items()))
-    size_mb = sum(one.stat().st_size for one in folder.glob("*.warc*")) / 1e6
+    size_mb = sum(path.stat().st_size for path in folder.glob("*.warc*")) / 1e6
     more = f" --limit {len(pages)} shows all." if len(pages) > limit else ""
     say(f"{some(len(pages), 'page')} ({by_job}) in {size_mb:,.1f} MB.{more}")
 

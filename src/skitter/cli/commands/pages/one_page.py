@@ -153,7 +153,7 @@ async def _open_attempts(
     archived = _archived(stack, own) if config.fetch.cache else None
     parts = Parts(spider, client, own, guard, renderer=renderer, archived=archived)
     parts.fetcher = _Recorder(parts.fetcher, hops)
-    return Attempts(parts, [Witness(one) for one in bind(parts)])
+    return Attempts(parts, [Witness(stage) for stage in bind(parts)])
 
 
 def _archived(stack: AsyncExitStack, config: WorkerConfig) -> Archived:
