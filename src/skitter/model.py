@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -23,6 +23,8 @@ MESSAGES = ("feed:", "adopted:", "unsent:")
 #: Plain HTTP, a browser, or files that are downloaded.
 Lane = Literal["", "browser", "file"]
 LANES: tuple[Lane, ...] = ("", "browser", "file")
+#: The field that says of which type an item is, if its spider declares several.
+TYPE: Final = "_type"
 
 
 class _Address(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -50,6 +50,18 @@ async def test_what_is_filled_is_counted_by_field_and_type(frontier):
     }
 
 
+async def test_fields_are_counted_by_item_type(frontier):
+    book, offers = {"_type": "Book", "price": 1}, [{"_type": "Offer", "seller": "A"}] * 9
+    found = FoundItems("parse")
+    for _ in range(4):
+        found.add_page(None, [book, *offers])
+    await found.send(frontier)
+
+    seen = total((await the_only(frontier)).windows)
+    assert (seen.items, seen.fill("Book.price"), seen.fill("Offer.seller")) == (40, 1.0, 1.0)
+    assert (seen.rate("Book._type"), seen.rate("Offer._type")) == (1.0, 9.0)
+
+
 async def test_what_the_server_did_not_take_is_sent_the_next_time(frontier):
     found = FoundItems("parse")
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from skitter.observe.quality import History, Window, judge, sparkline, total
+from skitter.observe.quality import Finding, History, Window, judge, sparkline, total
 from skitter.settings import QualityOptions
 
 DEFAULT = QualityOptions()
@@ -133,6 +133,56 @@ def test_what_was_bad_before_this_run_is_not_held_against_it():
 
     assert judge([history], DEFAULT)
     assert not judge([history], DEFAULT, since=11.0)
+
+
+def typed(books: int = 50, offers: int = 50, *, price: float = 1.0) -> Window:
+    """50 pages with books and offers; only books have a price."""
+    filled = {
+        ("Book._type", "text"): books,
+        ("Book.price", "number"): round(books * price),
+        ("Offer._type", "text"): offers,
+        ("Offer.seller", "text"): offers,
+    }
+    return Window(0.0, 50, books + offers, 0, +Counter(filled))
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        (typed(offers=900), NOTHING),  # one item in nineteen has a price: all books have one
+        (typed(price=0), ["parse: 'Book.price' is filled in 0% of the items, down from 100%"]),
+        (typed(books=0), ["parse: 0 items of Book per page, down from 1"]),
+        (typed(books=5), ["parse: 0.1 items of Book per page, down from 1"]),
+    ],
+)
+def test_each_item_type_is_judged_apart(now, found):
+    histories = [History("parse", [*[typed()] * 6, now, now])]
+    assert [str(finding) for finding in judge(histories, DEFAULT)] == found
+
+
+def test_fields_that_an_earlier_release_counted_for_all_types_are_not_judged():
+    before = Window(0.0, 50, 100, 0, Counter({("price", "number"): 50, ("seller", "text"): 50}))
+    assert not judge([History("parse", [before] * 6 + [typed(price=0.9)] * 2)], DEFAULT)
+
+
+def test_a_dot_in_the_name_of_a_field_is_no_type():
+    before = Window(0.0, 50, 50, 0, Counter({("title", "text"): 50, ("og.title", "text"): 50}))
+    now = Window(0.0, 50, 50, 0, Counter({("og.title", "text"): 50}))
+    found = judge([History("parse", [before] * 6 + [now] * 2)], DEFAULT)
+    assert [str(finding) for finding in found] == [
+        "parse: 'title' is filled in 0% of the items, down from 100%"
+    ]
+
+
+def test_examples_of_a_finding_about_a_type_lack_it():
+    book, offer = {"_type": "Book", "price": 1}, {"_type": "Offer", "price": None}
+    lost = Finding("parse", "Book.price", "")
+    assert not lost.is_shown_by([book, offer])
+    assert lost.is_shown_by([{**book, "price": None}, offer])
+    assert not lost.is_shown_by([offer])
+    gone = Finding("parse", "Book._type", "")
+    assert gone.is_shown_by([offer])
+    assert not gone.is_shown_by([book])
 
 
 def test_windows_add_up():

@@ -25,12 +25,12 @@ from skitter.errors import SkitterError, UsageError
 from skitter.frontier.jobs import open_job
 from skitter.frontier.records.outputs import find_sink
 from skitter.frontier.transport.endpoints import client_name
+from skitter.model import TYPE
 from skitter.observe.report import report_of
 from skitter.redact import redact
 from skitter.settings import find_server, resolve
 from skitter.settings.sources import check_given
 from skitter.sinks import BadSink, Destination, main_first
-from skitter.sinks.columns import TYPE
 from skitter.sinks.registry import find_type, is_database, open_database
 from skitter.sinks.rows import row_of
 from skitter.spider.hooks import run_hooks

@@ -29,6 +29,7 @@ from skitter.frontier.records.health import (
 )
 from skitter.frontier.records.metrics import record
 from skitter.frontier.workers import Heartbeat, Vitals, beat, leave, log_lines
+from skitter.model import TYPE
 from skitter.observe.metrics import Recorder
 
 if TYPE_CHECKING:
@@ -239,8 +240,8 @@ class _Found:
     pages: int = 0
     items: int = 0
     blocked: int = 0
-    #: Items by field names and value types: one look-up per item, not per field.
-    shapes: dict[Shape, int] = field(default_factory=dict)
+    #: Items by type, field names and value types: one look-up per item, not per field.
+    shapes: dict[tuple[str, Shape], int] = field(default_factory=dict)
     columns: Counter[str] = field(default_factory=Counter)
 
     def add(self, item: Mapping[str, Any]) -> None:
@@ -252,18 +253,19 @@ class _Found:
             shape = (*item, *map(type, values))
         else:
             shape = (*item, *[type(v) if v or type(v) in _NUMBERS else None for v in values])
-        shapes = self.shapes
-        shapes[shape] = shapes.get(shape, 0) + 1
+        shapes, found = self.shapes, (str(item.get(TYPE, "")), shape)
+        shapes[found] = shapes.get(found, 0) + 1
         if len(shapes) > MAX_SHAPES:
             self.unfold()
 
     def unfold(self) -> None:
         """Turn shapes into columns. Field names may be data, so only the first ones are kept."""
-        for shape, count in self.shapes.items():
+        for (item_type, shape), count in self.shapes.items():
             half = len(shape) // 2
+            of = f"{item_type}." if item_type else ""
             for name, kind in zip(shape[:half], shape[half:], strict=True):
                 if kind is not None:
-                    key = column(name, _KINDS.get(kind, kind.__name__))
+                    key = column(f"{of}{name}", _KINDS.get(kind, kind.__name__))
                     if key in self.columns or len(self.columns) < MAX_COLUMNS:
                         self.columns[key] += count
         self.shapes.clear()

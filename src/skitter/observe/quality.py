@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from skitter.model import TYPE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -61,15 +63,41 @@ class Window(msgspec.Struct, frozen=True):
     def types(self, name: str) -> Counter[str]:
         return Counter({kind: n for (of, kind), n in self.filled.items() if of == name})
 
+    def of(self, name: str) -> int:
+        """How many items may have the field: those of its type, in `Book.price`."""
+        return self.count(_type_of(name)) or self.items
+
+    def count(self, name: str) -> int:
+        return self.types(name).total()
+
     def fill(self, name: str) -> float:
-        """The share of items with a value in the field."""
-        return self.types(name).total() / self.items if self.items else 0.0
+        """The share of these with a value in the field."""
+        return self.count(name) / self.of(name) if self.of(name) else 0.0
+
+    def has_by_type(self, name: str) -> bool:
+        """Whether some type has a field of that name."""
+        ends = f".{name}"
+        return any(of.endswith(ends) and self.count(_type_of(of)) for of, _ in self.filled)
+
+    def rate(self, name: str) -> float:
+        """Items of a type per page."""
+        return self.count(name) / self.pages if self.pages else 0.0
 
     def type_of(self, name: str) -> str:
         """The type of nearly all values; or the types, joined by |."""
         found = self.types(name)
         main = [kind for kind, n in found.items() if n >= MAIN_TYPE * found.total()]
         return (main or ["|".join(sorted(found))])[0]
+
+
+def _type_of(name: str) -> str:
+    """The field that says the type, for a field of items of several types: `Book._type`. Each type
+    is judged apart, as a page may have one book and any number of offers."""
+    return f"{name.partition('.')[0]}.{TYPE}"
+
+
+def _is_type(name: str) -> bool:
+    return name.endswith(f".{TYPE}")
 
 
 class History(msgspec.Struct, frozen=True):
@@ -120,7 +148,13 @@ class Finding(msgspec.Struct, frozen=True):
         """Whether a page with these items is an example."""
         if not self.field:
             return not items
-        values = [item.get(self.field) for item in items]
+        name, own = self.field, items
+        if any(TYPE in item for item in items):
+            kind, _, name = self.field.partition(".")
+            own = [item for item in items if item.get(TYPE) == kind]
+        if _is_type(self.field):
+            return not own
+        values = [item.get(name) for item in own]
         return any((value in (None, "", [], {})) is self.is_lost for value in values)
 
     def __str__(self) -> str:
@@ -147,8 +181,9 @@ def _judge(history: History, options: QualityOptions, since: float) -> Iterator[
     best = max((window.per_page for window in before), default=0.0)
     if best and 1 - now.per_page / best > _limit(options.max_items_drop):
         yield Finding(name, "", f"{now.per_page:.2g} items per page, down from {best:.2g}")
-    for field in history.fields:
-        yield from _judge_field(name, field, now, before, options)
+    for field in history.fields if before else ():
+        judge_one = _judge_type if _is_type(field) else _judge_field
+        yield from judge_one(name, field, now, before, options)
 
 
 def _judge_blocks(
@@ -167,12 +202,27 @@ def _judge_blocks(
         yield Finding(handler, "", f"{says}, up from {calm.blocked_share:.0%}")
 
 
+def _judge_type(
+    handler: str, name: str, now: Window, before: Sequence[Window], options: QualityOptions
+) -> Iterator[Finding]:
+    """Pages with several items of a type may have fewer, but not none."""
+    best = max(before, key=lambda window: window.rate(name))
+    was, rate = min(1.0, best.rate(name)), min(1.0, now.rate(name))
+    is_rarer = was and 1 - rate / was > _limit(options.max_fill_drop)
+    if is_rarer and _differ((was, best.pages), (rate, now.pages)):
+        text = f"{now.rate(name):.2g} items of {name.partition('.')[0]} per page"
+        yield Finding(handler, name, f"{text}, down from {best.rate(name):.2g}")
+
+
 def _judge_field(
     handler: str, name: str, now: Window, before: Sequence[Window], options: QualityOptions
 ) -> Iterator[Finding]:
-    if not before or not now.items:
-        return
     best = max(before, key=lambda window: window.fill(name))
+    if best.count(_type_of(name)):
+        if not now.count(_type_of(name)):
+            return  # no items of its type: a finding of its own
+    elif not now.items or now.has_by_type(name):
+        return  # an earlier release counted the field for all types
     was, fill = best.fill(name), now.fill(name)
     if was and 1 - fill / was > _limit(options.max_fill_drop) and _is_significant(name, best, now):
         yield Finding(handler, name, f"{name!r} is filled in {_percent(fill, was)}")
@@ -194,8 +244,8 @@ def _limit(option: float | None) -> float:
 def _is_significant(name: str, window: Window, other: Window) -> bool:
     """Items from one page are alike: a page is one sample."""
     return _differ(
-        (window.fill(name), min(window.pages, window.items)),
-        (other.fill(name), min(other.pages, other.items)),
+        (window.fill(name), min(window.pages, window.of(name))),
+        (other.fill(name), min(other.pages, other.of(name))),
     )
 
 
@@ -241,7 +291,12 @@ def lines_of(history: History, min_pages: int) -> Iterator[Line]:
         least = min((window.blocked_share for window in before), default=None)
         shares = [window.blocked_share if window.answers else None for window in windows]
         yield Line(name, "(block pages)", "", now.blocked_share, least, shares)
-    for field in history.fields:
+    for field in filter(_is_type, history.fields):
+        was = max((window.rate(field) for window in before), default=None)
+        rates = [window.rate(field) if window.pages else None for window in windows]
+        kind = f"({field.partition('.')[0]} per page)"
+        yield Line(name, kind, "", now.rate(field), was, rates, is_share=False)
+    for field in (field for field in history.fields if not _is_type(field)):
         was = max((window.fill(field) for window in before), default=None)
         fills = [window.fill(field) if window.items else None for window in windows]
         kind = now.type_of(field) or total(windows).type_of(field)

@@ -110,7 +110,6 @@ def utc(moment: datetime) -> datetime:
 
 
 OWN: Final = ("_job", "_id", "_url", "_fetched_at")
-TYPE: Final = "_type"  # the field that says which type an item has, if there are several
 
 MAX_NAME_BYTES: Final = 63  # PostgreSQL silently truncates longer names
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from skitter.model import TYPE
 from skitter.sinks.base import BadSink, SinkAway, open_on_thread
-from skitter.sinks.columns import OWN, TYPE
+from skitter.sinks.columns import OWN
 from skitter.sinks.files.csv import CsvFormat
 from skitter.sinks.files.jsonl import JsonlFile, JsonlFormat
 from skitter.sinks.files.ledger import state_path, sync_directory, why_not_written

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Item = dict[str, Any]
-#: The field that says of which type an item is, if its spider declares several.
-TYPE: Final = "_type"
 
 #: How much of a rejected item is kept for display.
 REJECTED_BYTES: Final = 16 * 1024

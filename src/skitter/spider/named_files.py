@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from skitter.model import FILE_KEYS, Request
-from skitter.spider.items import TYPE
+from skitter.model import FILE_KEYS, TYPE, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

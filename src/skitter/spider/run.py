@@ -13,10 +13,9 @@ import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.requests import check_record, check_request
-from skitter.model import Request, files_in
+from skitter.model import TYPE, Request, files_in
 from skitter.observe.logs import PAGE_URL
 from skitter.spider.items import (
-    TYPE,
     Item,
     NotAnItem,
     Rejected,

@@ -14,7 +14,7 @@ from skitter.errors import FetchError
 from skitter.fetch.http.exchange import BODY_SINK
 from skitter.fetch.pdf import write_text
 from skitter.frontier.records.archived import count_download, downloads_of
-from skitter.spider.items import TYPE
+from skitter.model import TYPE
 from skitter.spider.named_files import FIELD, FILE, FILE_TYPE
 from skitter.spider.run import HandlerOutput
 

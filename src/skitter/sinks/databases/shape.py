@@ -27,12 +27,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from skitter.model import TYPE
 from skitter.sinks.base import BadSink, Row, RowsRefused
 from skitter.sinks.columns import (
     MAX_NAME_BYTES,
     ODD,
     OWN,
-    TYPE,
     Kind,
     column_name,
     kind_of,
