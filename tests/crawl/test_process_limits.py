@@ -34,4 +34,6 @@ def test_a_page_over_the_size_that_was_asked_for_is_a_dead_letter(open_shop, mak
     )
 
     reasons = json.loads(machine.call("dead", "list", "small", "--json").stdout)
-    assert any("the body is over 10,486 bytes" in one["reason"] for one in reasons), run.stderr
+    assert any(
+        "the body is over 0.01 MB (fetch.max_body_mb)" in one["reason"] for one in reasons
+    ), run.stderr

@@ -121,7 +121,7 @@ def test_the_environment_and_the_spider_reach_the_wire(skitter, site):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["-s", "fetch.max_body_mb=0.01"], "the body is over 10,486 bytes"),
+        (["-s", "fetch.max_body_mb=0.01"], "the body is over 0.01 MB"),
         (
             ["-a", "path=slow", "--timeout", "0.5", "-s", "retries.max_retries=0"],
             "longer than 0.5 s",

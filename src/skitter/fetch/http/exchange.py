@@ -105,7 +105,8 @@ def read_headers(call: Call, pairs: Sequence[tuple[bytes, bytes]]) -> tuple[tupl
 
 
 def too_large(call: Call) -> ResponseTooLarge:
-    return ResponseTooLarge(call.url, f"the body is over {call.options.max_body_bytes:,} bytes")
+    limit = f"{call.options.max_body_mb:g} MB (fetch.max_body_mb)"
+    return ResponseTooLarge(call.url, f"the body is over {limit}")
 
 
 def _text(value: bytes) -> str:
