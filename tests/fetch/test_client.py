@@ -250,7 +250,7 @@ async def test_the_limit_of_the_body_is_exact(open_fetcher, size):
         if size == 1000:
             assert len((await it.fetch(request(site))).body) == 1000
         else:
-            with pytest.raises(ResponseTooLarge, match="over 0.000953674 MB"):
+            with pytest.raises(ResponseTooLarge, match=r"over 0\.000953674 MB"):
                 await it.fetch(request(site))
 
 
