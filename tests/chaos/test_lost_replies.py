@@ -40,8 +40,12 @@ if TYPE_CHECKING:
 #: All that change something; a new one fails here until the story below has it.
 #: Not `turn`, which belongs to no job: a repeat takes another moment, and the first passes unused.
 #: A repeat of `turn` takes another moment; `look` is sent only when nothing is left: test_trap.py.
-#: Runs belong to no job either: tests/frontier/test_runs.py repeats their calls.
-OTHERS = {"turn", "look", "start_run", "take_run", "renew_run", "end_run", "stop_run", "share_out"}
+#: Runs belong to no job either: tests/frontier/test_runs.py repeats their calls; nor do the quotas
+#: of tenants: tests/lua/test_once.py does.
+OTHERS = {
+    *("turn", "look", "quota", "reserve"),
+    *("start_run", "take_run", "renew_run", "end_run", "stop_run", "share_out"),
+}
 VERBS = [
     verb for verb in verbs() if script(verb).header.flags != "no-writes" and verb not in OTHERS
 ]

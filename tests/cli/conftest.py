@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import sys
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ def skitter(server_url, monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code: Any = 0
         try:
-            run_command()
+            copy_context().run(run_command)  # a process of its own has its own variables
         except SystemExit as stop:
             code = stop.code or 0
         captured = capsys.readouterr()
