@@ -56,9 +56,8 @@ def replayed(plan: Plan, archive: Archive, *, job: str) -> tuple[Plan, int]:
 def _seeds(archive: Archive, spider: Spider, job: str) -> Seeds:
     """Pages that a handler saw, for the same one; of other tools, the spider's own start."""
     ours = [request_of(kept) for kept in archive.of(job)]
-    ours = [
-        request for request in ours if request.handler not in MACHINES
-    ]  # all that they led to is here
+    # All that machines' pages led to is here.
+    ours = [request for request in ours if request.handler not in MACHINES]
     known = [request for request in ours if (request.handler or spider.default) in spider.handlers]
     starts = [seed for seed in spider.known_seeds if archive.newest(seed)]
     return Seeds([*known, *starts], len(ours) - len(known))
