@@ -18,7 +18,7 @@ from chaos.servers import Node, Sentinel, in_step, running
 from chaos.worker import pages, patient
 from skitter.embedded import server_binary
 from skitter.errors import ServerUnreachable
-from skitter.frontier.jobs import create_job
+from skitter.frontier.jobs import create_job, open_job
 from skitter.frontier.transport.connection import connect
 from skitter.model import Request
 from skitter.queue import URLQueue
@@ -84,6 +84,27 @@ async def test_a_crawl_goes_on_after_a_failover(pair, fleet, job):
         # What the replica had not yet heard of is done again; nothing is missing or twice.
         assert await results(frontier) == once(pages(0, 600))
         await assert_clean(frontier)
+
+
+async def test_who_comes_when_the_master_has_just_died_waits_for_its_replica(pair, job):
+    """As `skitter status` of an operator who does not know of it yet; and a queue."""
+    async with patient(pair.url) as server:
+        await (await create_job(server, job)).add([Request(url="http://a.test/")])
+    await until(lambda: in_step(pair.master, pair.replica), what="the replica has the job")
+    pair.master.kill()
+
+    async with connect(pair.url) as server:
+        assert (await (await open_job(server, job)).stats()).pending == 1
+    assert pair.replica.ask("ROLE")[0] == b"master"
+
+
+async def test_a_queue_that_opens_when_the_master_has_just_died_waits(pair, job):
+    def push() -> bool:
+        with URLQueue(job, redis=pair.url) as queue:
+            return queue.push("http://a.test/")
+
+    pair.master.kill()
+    assert await asyncio.to_thread(push)
 
 
 async def test_a_queue_goes_on_after_a_failover(pair, job):

@@ -121,6 +121,10 @@ class SyncClient:
         """Of a cluster."""
         return self._client.get_nodes()
 
+    @property
+    def connection_pool(self) -> Any:
+        return self._client.connection_pool
+
     async def aclose(self) -> None:
         if self._connection:
             self._connection.disconnect()

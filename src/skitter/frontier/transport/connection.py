@@ -12,6 +12,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -67,16 +68,29 @@ async def connect(
 
 
 async def _first_look(server: Server) -> list[ServerFacts]:
-    """If a node of a cluster has just died, wait until its replica takes over, as calls do."""
+    """If a server has just died that has a replica, wait until that takes over, as calls do."""
     give_up_at = time.monotonic() + server.patience_s
     while True:
         try:
             return await inspect(server)
         except ServerUnreachable as error:
-            is_over = not server.is_cluster or NO_NODE in str(error)
-            if is_over or time.monotonic() > give_up_at:
+            if time.monotonic() > give_up_at or not await _may_return(server, error):
                 raise
         await pause(0.2)
+
+
+async def _may_return(server: Server, error: ServerUnreachable) -> bool:
+    """Whether a replica may take over: others of the cluster answer, or a sentinel has the name."""
+    if server.is_cluster:
+        return NO_NODE not in str(error)
+    pool: Any = getattr(server.client, "connection_pool", None)
+    for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
+        with suppress(*away()):
+            masters = sentinel.sentinel_masters()
+            masters = await masters if isawaitable(masters) else masters
+            if pool.service_name in masters:
+                return True
+    return False
 
 
 @dataclass(slots=True)
