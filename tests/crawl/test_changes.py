@@ -59,11 +59,16 @@ def test_a_file_of_changes_has_each_edit_once_and_the_command_shows_the_same(
     assert "title: Title 1 -> A better title" in told
 
 
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("rounds", "pages", "each"),
+    [(2, 40, 10), pytest.param(20, 200, 50, marks=pytest.mark.chaos)],
+)
 def test_the_feed_is_the_list_of_edits_though_workers_loaders_and_the_server_are_killed(
-    make_machine, news, until
+    make_machine, news, until, rounds, pages, each
 ):
     chance, reader = random.Random(5), make_machine(news)
-    news.titles = {f"a{n}": f"Title {n}" for n in range(40)}
+    news.titles = {f"a{n}": f"Title {n}" for n in range(pages)}
     write(reader.folder, news)
     words = ("run", "news.py", "--workers", "2", "--revisit", "-s", "visits.revisit_max_s=1")
     done = reader.call(*words)
@@ -73,9 +78,9 @@ def test_the_feed_is_the_list_of_edits_though_workers_loaders_and_the_server_are
     def due():
         return json.loads(reader.call("status", "news", "--json").stdout)["due"] > len(news.titles)
 
-    for number in range(2):
+    for number in range(rounds):
         until(due)
-        for name in chance.sample(sorted(news.titles), 10):
+        for name in chance.sample(sorted(news.titles), each):
             edits.append((name, news.titles[name], new := f"Title {name} of {number}"))
             news.titles[name] = new
         for processes in (["work"], ["load"], []):  # then the server

@@ -10,13 +10,15 @@ import pytest
 from skitter.crawl.watch import Watcher
 from skitter.errors import BadOption, QueueFull, QuotaReached, UsageError
 from skitter.frontier import quotas
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.quotas import list_tenants, remove_tenant, set_tenant, uses_of
+from skitter.frontier.records.failed import retry
 from skitter.frontier.transport.connection import Server
 from skitter.frontier.transport.keys import TENANTS
-from skitter.model import Added, Completion, Request, State
+from skitter.model import Added, Completion, Failure, Request, State
 from skitter.settings import JobOptions, Layout, Limits, Politeness
 
 DAY_MS = 86_400_000
@@ -109,6 +111,33 @@ async def test_known_urls_take_up_no_room(server, job, tenant):
 
     assert await one.add(requests(0, 5)) == [Added.SEEN] * 5
     assert (await one.add(requests(5, 10))).count(Added.NEW) == 5
+
+
+async def test_dead_letters_come_back_as_far_as_there_is_room(server, job, tenant, monkeypatch):
+    monkeypatch.setattr(quotas, "COUNTED_S", 0.0)
+    await set_tenant(server, tenant, {"max_pending": 10})
+    one = await made(server, f"{job}-1")
+    await one.add(requests(0, 8))
+    leased = await one.lease(8)
+    await one.bury([Failure(lease=lease, error="404") for lease in leased.leases])
+    await one.add(requests(8, 13))
+
+    letters = [letter async for letter in dead_letters(one)]
+    with pytest.raises(QueueFull, match=r"5 of these went in"):
+        await retry(one, letters)
+    stats = await one.stats()
+    assert (stats.pending, stats.dead) == (10, 3)
+
+
+async def test_a_quota_that_has_just_had_room_again_is_named(server, job, tenant):
+    """Counts are up to a second old: a push may find a quota reached that is not any more."""
+    await set_tenant(server, tenant, {"max_pending": 3})
+    one = await made(server, f"{job}-1")
+    await one.add(requests(0, 3))
+    await one.complete([Completion(lease=lease) for lease in (await one.lease(3)).leases])
+
+    with pytest.raises(QueueFull, match=r"jobs .*-\* have the 3 waiting URLs .*0 of these"):
+        await feed(one, [one.offer(request) for request in requests(3, 4)], wait=False)
 
 
 async def test_a_push_of_many_tasks_does_not_pass_the_quota(server, job, tenant):

@@ -207,12 +207,13 @@ class Frontier:
 
     async def full(self, *, added: int) -> QueueFull:
         """What to raise when an answer was FULL: with the quota or the limit that is reached."""
-        if use := await self.quotas.full():
+        limit = (await read_options(self.home)).limits.max_pending or 0  # others may have set it
+        use = await self.quotas.fullest()
+        if use and (use.is_reached or not limit):  # if not, there has just been room again
             command = use.raise_it
             return QueueFull(
                 self.job, max_pending=use.limit, added=added, tenant=use.tenant, command=command
             )
-        limit = (await read_options(self.home)).limits.max_pending or 0  # others may have set it
         return QueueFull(self.job, max_pending=limit, added=added)
 
     async def _send(self, shard: int, offers: Sequence[Offer], *, links: bool) -> list[Added]:

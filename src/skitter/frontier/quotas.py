@@ -315,8 +315,8 @@ class Quotas:
             found, _ = await reserve(counted=max(0, waiting), asked_ms=ms)
         return found
 
-    async def full(self) -> QuotaUse | None:
-        """Which quota has no room for a push."""
+    async def fullest(self) -> QuotaUse | None:
+        """Which quota has the least room for a push."""
         uses = await uses_of(
             self.server,
             [
@@ -324,7 +324,7 @@ class Quotas:
                 for tenant in self.by_pending
             ],
         )
-        return next((use for use in uses if use.is_reached), None)
+        return min(uses, key=lambda use: use.limit - use.used, default=None)
 
 
 def day_notes(uses: Sequence[QuotaUse]) -> list[str]:

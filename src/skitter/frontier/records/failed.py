@@ -116,9 +116,16 @@ async def forget_failed(frontier: Frontier, fingerprints: Iterable[str]) -> None
 
 
 async def retry(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
-    """Make dead letters pending again. Returns how many came back."""
-    count = await revive(frontier, letters)
-    await forget_failed(frontier, [letter.fingerprint for letter in letters])
+    """Make dead letters pending again. Returns how many came back. Raises QueueFull, as a push of
+    them would, if a tenant's quota has no room for all."""
+    quotas = frontier.quotas
+    await quotas.refresh()
+    room = await quotas.room(len(letters))
+    count = await revive(frontier, letters[:room])
+    await quotas.were_known(room - count)
+    await forget_failed(frontier, [letter.fingerprint for letter in letters[:room]])
+    if room < len(letters):
+        raise await frontier.full(added=count)
     return count
 
 
