@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,23 +254,19 @@ def test_a_process_of_greenlets_calls_and_looks_and_is_told_what_it_cannot_do(bu
 
 def test_those_who_watch_events_see_what_became_of_each_task_and_no_housekeeping(busy):
     """What Flower shows is made of these."""
-    seen, over = busy.app.events.State(), threading.Event()
+    seen = busy.app.events.State()
 
     def listen() -> None:
-        with busy.app.connection_for_read() as connection:
-            receiver = busy.app.events.Receiver(connection, handlers={"*": seen.event})
-            ready.set()
-            while not over.is_set():
-                with suppress(TimeoutError):
-                    receiver.capture(limit=None, timeout=0.5, wakeup=False)
+        """Without a break: nobody keeps what is sent between two captures."""
+        receiver.capture(limit=None, timeout=None, wakeup=False)
 
     def state(task_id):
         return seen.tasks[task_id].state if task_id in seen.tasks else None
 
-    ready = threading.Event()
+    connection = busy.app.connection_for_read()
+    receiver = busy.app.events.Receiver(connection, handlers={"*": seen.event})
     listener = threading.Thread(target=listen)
     listener.start()
-    ready.wait()
     try:
         until(lambda: seen.workers)  # its heartbeat
         stubborn = "engine_celery.helper_spiders:stubborn"
@@ -292,5 +287,6 @@ def test_those_who_watch_events_see_what_became_of_each_task_and_no_housekeeping
         names = {task.name for _, task in seen.tasks_by_timestamp()}
         assert {"skitter.watch", "skitter.cancel", "skitter.finish"}.isdisjoint(names)
     finally:
-        over.set()
+        receiver.should_stop = True
         listener.join()
+        connection.release()
