@@ -100,28 +100,31 @@ def postgres(postgres_server: PostgresServer) -> str:
 def mysql_server() -> Iterator[str]:
     """The DSN of a MariaDB in a directory of its own, without a database."""
     need("mariadbd")
-    data, port = Path(tempfile.mkdtemp(prefix="sk-my-", dir="/tmp")), _free_port()
+    home, port = Path(tempfile.mkdtemp(prefix="sk-my-", dir="/tmp")), _free_port()
+    data = home / "data"
     place = ["--no-defaults", f"--datadir={data}", f"--user={getuser()}"]
+    # A server that starts deletes the temporary tables of all that share a folder for them.
+    place.append(f"--tmpdir={home}")
     # Several at once exhaust what the kernel has for asynchronous reads.
     place += ["--innodb-use-native-aio=0", "--innodb-log-file-size=8M"]
     install = [*place, "--auth-root-authentication-method=normal", "--skip-test-db"]
     listen = [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={data}/socket"]
     listen += ["--innodb-flush-log-at-trx-commit=0"]
-    log = (data / "log").open("w")
+    log = (home / "log").open("w")
     try:
         subprocess.run([need("mariadb-install-db"), *install], check=True, stdout=log, stderr=log)
         server = subprocess.Popen([need("mariadbd"), *place, *listen], stdout=log, stderr=log)
         try:
             dsn = f"mysql://root@127.0.0.1:{port}"
             until(lambda: _answers(dsn) or server.poll() is not None)
-            assert server.poll() is None, (data / "log").read_text()
+            assert server.poll() is None, (home / "log").read_text()
             yield dsn
         finally:
             server.kill()
             server.wait()
     finally:
         log.close()
-        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _run(dsn: str, statement: str) -> None:
